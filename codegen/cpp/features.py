@@ -32,7 +32,6 @@ def features_of(graph: Graph, plan: Plan) -> Features:
     rows = [k for k in loops if k.reduced is not None]
     return Features(
         rows=any(len(k.dims) - 1 in (k.reduced or ()) for k in rows),
-        multi_pass=any(_passes(k) > 1 for k in rows),
         shared_between_passes=any(len(k.inner) == 1 and _keepable(k) for k in rows),
         full=any(a.level == "full" for k in rows for a in k.accumulations.values()) or any(not k.outer for k in rows),
         columns=any(len(k.dims) - 1 not in (k.reduced or ()) and k.outer for k in rows),
@@ -64,12 +63,6 @@ def error_allowed(facts: ProblemFacts) -> float:
 def _fast_error(operators: set[str]) -> float:
     functions = operators & {name for name, _ in ERROR_ULP}
     return sum(ERROR_ULP[name, resolve(name, "fast")] for name in functions & _TRANSCENDENTAL) * _LAST_PLACE
-
-
-def _passes(kernel: Kernel) -> int:
-    bodies = [a.body for a in kernel.accumulations.values() if a.level == "row"]
-    bodies += [s.value for s in kernel.stores.values() if s.level == "element"]
-    return max((kernel.pass_of(body) + 1 for body in bodies), default=0)
 
 
 def _keepable(kernel: Kernel) -> bool:

@@ -128,7 +128,7 @@ class _Rows:
 
         buffers = [k for k in self.kept if k.first < number or (k.first == number and k.name != item.keep)]
         buffers = [k for k in buffers if not (item.keep and k.first == number)]
-        return replace(item, value=read_kept(item.value, buffers, number))
+        return replace(item, value=read_kept(item.value, buffers))
 
     def _nest(self, items: list[Item]) -> list[str]:
         if not self.inner:

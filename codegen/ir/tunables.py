@@ -67,7 +67,6 @@ class Features:
     """What a graph's kernels hold: which tunables matter."""
 
     rows: bool = False
-    multi_pass: bool = False
     shared_between_passes: bool = False
     full: bool = False
     columns: bool = False

@@ -59,7 +59,7 @@ def _worth_their_own(entries: list[tuple[Scalar, set[int]]], threshold: int) -> 
     return chosen
 
 
-def read_kept(value: Scalar, kept: list[BufferedValue], number: int) -> Scalar:
+def read_kept(value: Scalar, kept: list[BufferedValue]) -> Scalar:
     """``value`` with what earlier passes (or earlier items of this one) kept read from the row's buffer."""
     by_key = {k.value.key: k for k in kept}
 

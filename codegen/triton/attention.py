@@ -108,7 +108,7 @@ def _size(node: Node) -> int:
     return math.prod(node.values[0].example)
 
 
-def _factor(arg: object, nodes: dict[str, Node], graph: Graph) -> float | None:
+def _factor(arg: object, graph: Graph) -> float | None:
     """A number that scores are scaled with; one that follows from the width of a head is taken at the main shape."""
     if isinstance(arg, Ref):
         return None
@@ -133,7 +133,7 @@ def _spelled(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
     named: set[str] = set()
     while scores is not None and base_name(scores.target) in ("mul", "div", "_to_copy", "view", "expand"):
         if base_name(scores.target) in ("mul", "div"):
-            factor = _factor(scores.args[1], nodes, graph)
+            factor = _factor(scores.args[1], graph)
             named |= _symbols_of(scores.args[1])
             if factor is None or not isinstance(scores.args[0], Ref):
                 return None

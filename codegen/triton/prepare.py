@@ -99,7 +99,7 @@ def unique(kernel: Kernel) -> dict[str, Accumulation]:
     return {a.name: a for a in kernel.accumulations.values()}
 
 
-def _named_scratch(kernel: Kernel, a: Accumulation, dims: tuple[Poly, ...], scratch: list[Buffer], kind: str) -> Buffer:
+def _named_scratch(a: Accumulation, dims: tuple[Poly, ...], scratch: list[Buffer], kind: str) -> Buffer:
     buffer = Buffer(f"{a.name}_{kind}", a.dtype if a.dtype != "bool" else "int32", dims)
     scratch.append(buffer)
     return buffer
@@ -130,7 +130,7 @@ def _without_full(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
     stores = {n: s for n, s in kernel.stores.items() if s.level != "full"}
     last = {}
     for name, a in full.items():
-        buffer = _named_scratch(kernel, a, dims, scratch, "rows")
+        buffer = _named_scratch(a, dims, scratch, "rows")
         stores[buffer.name] = Store(buffer, at, _written(a.body), "row")
         last[name] = replace(a, level="row", body=_read(buffer, inside, a.dtype))
     rows = replace(kernel, accumulations={n: a for n, a in unique(kernel).items() if a.level == "row"}, stores=stores)
@@ -200,7 +200,7 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
         needed = {n for n in now if _used_later(n, number, accumulations, stores, levels)}
         for name in sorted(needed):
             a = now[name]
-            buffer = _named_scratch(kernel, a, dims, scratch, "whole")
+            buffer = _named_scratch(a, dims, scratch, "whole")
             ends[buffer.name] = Store(buffer, at, _written(_result(a)), "row")
             loads[name] = _read(buffer, at, _result(a).dtype)
         kernels.append(
@@ -257,7 +257,7 @@ def _together(
     outer = [first.variables[d] for d in first.outer]
     places = linear([variable(f"i{d}") for d in range(len(dims))], dims)
     for name, a in unique(kernel).items():
-        buffer = _named_scratch(kernel, a, dims, scratch, "part")
+        buffer = _named_scratch(a, dims, scratch, "part")
         first.stores[buffer.name] = Store(buffer, linear(outer, dims), _written(_result(a)), "row")
         last[name] = replace(a, body=_read(buffer, places, a.dtype))
     combined = Kernel(f"{kernel.name}_all", kernel.rank, dims, reduced, last, kernel.stores, kernel.nodes)

@@ -87,18 +87,16 @@ def compile_request(request: Request, scratch: Path) -> Result:
     _compile_at_once(module, request)
     kernels: list[KernelResources] = []
     diagnostics: list[Diagnostic] = []
-    launchers = True
     for launch in request.launches:
         try:
             kernel = _warmed(module, launch)
             kernels.append(_measured(launch, kernel, scratch))
-            launchers &= _has_launcher(kernel)
+            _compile_launcher(kernel)
         except Exception as error:  # noqa: BLE001 - Triton's have no common base
             diagnostics.append(_diagnostic(error, module, f"{launch.kernel}: "))
     return Result(
         kernels=tuple(kernels),
         diagnostics=tuple(dict.fromkeys(diagnostics)),
-        launchers=launchers,
         archive=pack(scratch / "cache"),
     )
 
@@ -127,7 +125,7 @@ def _compile_at_once(module: Any, request: Request) -> None:
                 with contextlib.suppress(Exception):
                     kernel = _warmed(module, launch)
                     if first[launch.kernel] is launch:
-                        _has_launcher(kernel)
+                        _compile_launcher(kernel)
         finally:
             os._exit(0)
     for pid in pids:
@@ -282,17 +280,14 @@ def _measured(launch: Launch, kernel: Any, scratch: Path) -> KernelResources:
     )
 
 
-def _has_launcher(kernel: Any) -> bool:
+def _compile_launcher(kernel: Any) -> None:
     """Compile the C code of the launch too, where this version of Triton has some: it links with the driver's library,
     so without that library it is left to the first launch."""
     from triton.backends.nvidia import driver
 
-    if not hasattr(driver, "make_launcher"):
-        return True
-    with contextlib.suppress(Exception):
-        driver.CudaLauncher(kernel.src, kernel.metadata)
-        return True
-    return False
+    if hasattr(driver, "make_launcher"):
+        with contextlib.suppress(Exception):
+            driver.CudaLauncher(kernel.src, kernel.metadata)
 
 
 def _diagnostic(error: BaseException, module: Any, prefix: str) -> Diagnostic:

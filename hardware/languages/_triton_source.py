@@ -65,8 +65,6 @@ class Result(Schema, frozen=True, kw_only=True):
 
     kernels: tuple[KernelResources, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    launchers: bool = True
-    """Whether all that a launch needs is in the archive; False: Triton compiles C code at the first launch."""
     archive: bytes = b""
     """What was compiled, as :func:`._triton_runtime.pack` packs it."""
 

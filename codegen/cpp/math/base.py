@@ -31,8 +31,6 @@ class Snippet:
     """Functions that `code` calls."""
     note: str = ""
     """Where the function departs from libm, for people; `internal` for parts of others."""
-    vectorises: bool = True
-    """Whether compilers turn a `#pragma omp simd` loop over it into vector instructions."""
     scale: Scale = "result"
     """What `ulp` is relative to."""
     low: float = -math.inf

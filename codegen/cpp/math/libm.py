@@ -38,13 +38,10 @@ def _unary(name: str, formula: str) -> Snippet:
     scale: Scale = "argument" if name.startswith("gelu") else "result"
     low = -85.0 if name == "silu" else -math.inf
     ulp = 7.0 if name == "lgamma" else 4.0
-    return Snippet(_define(name, formula, "x"), ulp, vectorises=False, scale=scale, low=low)
+    return Snippet(_define(name, formula, "x"), ulp, scale=scale, low=low)
 
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     **{(name, "libm"): _unary(name, text) for name, text in _ONE.items()},
-    **{
-        (name, "libm"): Snippet(_define(name, text, "xy"), 2.0, vectorises=False)
-        for name, text in TWO_ARGUMENTS.items()
-    },
+    **{(name, "libm"): Snippet(_define(name, text, "xy"), 2.0) for name, text in TWO_ARGUMENTS.items()},
 }
