@@ -97,7 +97,7 @@ def _index(name: str, text: str, entries: Mapping[str, str]) -> str:
 def _view(con: duckdb.DuckDBPyConnection, name: str) -> str:
     meanings = columns(name)
     rows = "".join(f"| `{column}` | {kind} | {_cell(meanings[column])} |\n" for column, kind in _described(con, name))
-    return f"## {name}\n\n{meaning(name)}\n\n| column | type | |\n| --- | --- | --- |\n{rows}\n"
+    return f"## {name}\n\n{meaning(name)}\n\n| column | type | meaning |\n| --- | --- | --- |\n{rows}\n"
 
 
 def _table(con: duckdb.DuckDBPyConnection, name: str) -> str:
