@@ -27,10 +27,10 @@ tables come from files in [benchmarks/results/](../benchmarks/results/), with ra
 generated: `python benchmarks/results_page.py --write`.
 
 - A speedup is a ratio of medians, with a 95 % interval in brackets. A win is an interval above 1.
-- Baselines are eager PyTorch, `torch.compile` and max-autotune. The best one is the fastest of them.
+- Baselines are eager PyTorch, `torch.compile` and max-autotune. The best is the fastest of them.
 - A draft is a first kernel of the code generator, without a search. The judge is the harness that
   verifies and times kernels ([judge.md](judge.md)).
-- Each table names the commit and machine of its run. A `+` after a commit: with uncommitted changes.
+- Each table names the commit and machine of its run. A `+` stands for uncommitted changes.
 """
 
 ELSEWHERE = """
