@@ -31,43 +31,8 @@ from .task import (
 from .tool import ToolCalled
 from .verification import CandidateVerified, VerificationFailed
 
-EVENTS: dict[str, type[Event]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (
-        SessionOpened,
-        StopRequested,
-        SessionClosed,
-        BaselinesMeasured,
-        ChoicesOffered,
-        ChoiceMade,
-        NodePlanned,
-        ConfirmationPlanned,
-        CandidateProposed,
-        SynthesisFailed,
-        ModelCalled,
-        ToolCalled,
-        KnowledgeRetrieved,
-        RoleDecided,
-        CandidateCompiled,
-        CompilationFailed,
-        CandidateVerified,
-        VerificationFailed,
-        CandidateProfiled,
-        ProfilingFailed,
-        NodeDiagnosed,
-        SkillDistilled,
-        CheckRequested,
-        CandidateChecked,
-        TaskOpened,
-        ClaimRequested,
-        TaskClaimed,
-        TaskRefused,
-        TaskReleased,
-        TaskExpired,
-        TaskSubmitted,
-    )
-}
-"""Event types by tag."""
+EVENTS: dict[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in Event.__subclasses__()}
+"""Event types by tag: those that are imported above."""
 
 __all__ = [
     "DEADLINE",
