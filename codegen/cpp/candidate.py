@@ -11,6 +11,7 @@ from ..lowering.aten import argument, pyname
 from ..lowering.coverage import elsewhere
 from ..lowering.normal import normalise
 from ..lowering.plan import Plan
+from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
@@ -41,7 +42,11 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         keep_shared=settings.keep_shared,
         store_repeated=True,
     )
-    return partition(normalise(spell_windows(graph, settings.windows), settings.variance), fusion, prefix=prefix)
+    spelled = spell_windows(graph, settings.windows)
+    plan = partition(normalise(spelled, settings.variance, on_processor=True), fusion, prefix=prefix)
+    if any(node.target == RECURRENCE for node in plan.externs):
+        plan = partition(normalise(spelled, settings.variance), fusion, prefix=prefix)
+    return plan
 
 
 def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate:

@@ -1,11 +1,13 @@
 """Running sums, segment offsets and compactions as C++ functions."""
 
-from ..ir.loops import SpecialKernel
+from ..ir.loops import RecurrentKernel, ScatterKernel, SpecialKernel
 from ..ir.poly import product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
 from .lookup_blocks import BLOCK, stage
 from .passes_types import Item, Range, indent
+from .recurrence import recurrence_lines
+from .scatter import scatter_lines
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text, store_text
 
@@ -14,6 +16,10 @@ def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -
     """Bodies of the C++ functions of a special kernel, by suffix of the function's name."""
     if kernel.kind == "compact":
         return _Compact(kernel, settings, needs).functions()
+    if isinstance(kernel, RecurrentKernel):
+        return {"": recurrence_lines(kernel, settings, needs)}
+    if isinstance(kernel, ScatterKernel):
+        return {"": scatter_lines(kernel, settings, needs)}
     return {"": _scan(kernel, settings, needs)}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from .poly import Poly, variable
+from .poly import ZERO, Poly, variable
 from .scalar import Scalar, rewrite
 
 
@@ -112,6 +112,7 @@ class SpecialKernel:
     - ``scan``: running sum of ``value`` over dimension ``dims[-1]`` for every point of the others, into ``buffer``;
     - ``product``: running product, in the same way;
     - ``offsets``: exclusive running sum of ``value`` over ``dims[0]``, the total behind it, into ``buffer``;
+    - ``recurrence``: :class:`RecurrentKernel`; ``scatter``: :class:`ScatterKernel`;
     - ``compact``: ``value`` wherever ``mask`` holds, in order, into ``buffer``, whose first size is the number kept.
     """
 
@@ -126,9 +127,66 @@ class SpecialKernel:
     """``compact``: how many last dimensions are copied whole for a kept position."""
     nodes: list[str] = field(default_factory=list)
 
+    @property
+    def variables(self) -> tuple[Poly, ...]:
+        """The loop variables, outermost first."""
+        return tuple(variable(f"i{d}") for d in range(len(self.dims)))
+
     def roots(self) -> list[Scalar]:
         """Everything that is computed."""
         return [self.value] if self.mask is None else [self.mask, self.value]
+
+
+@dataclass(frozen=True)
+class State:
+    """What one step of a recurrence leaves for the next, for every point of the kernel's dimensions."""
+
+    name: str
+    """The ``result`` that is its value before a step."""
+    dtype: str
+    start: Scalar
+    after: Scalar
+
+
+@dataclass
+class RecurrentKernel(SpecialKernel):
+    """Steps that are taken one after the other at every point of ``dims``: of kind ``recurrence``.
+
+    ``value`` is what a step stores at ``offset``; the step is the variable behind those of ``dims``.
+    """
+
+    steps: tuple[int, int] = (0, 0)
+    """The first step, and one after the last."""
+    states: tuple[State, ...] = ()
+    offset: Poly = ZERO
+    first: Scalar | None = None
+    """What is stored for step 0, where that is none of ``steps``."""
+
+    @property
+    def variables(self) -> tuple[Poly, ...]:
+        """The loop variables, the step last."""
+        return tuple(variable(f"i{d}") for d in range(len(self.dims) + 1))
+
+    def roots(self) -> list[Scalar]:
+        """Everything that is computed."""
+        first = [] if self.first is None else [self.first]
+        return [*first, self.value, *(value for state in self.states for value in (state.start, state.after))]
+
+
+@dataclass
+class ScatterKernel(SpecialKernel):
+    """``value``, at every point of ``dims``, added to what an index says of one dimension: of kind ``scatter``."""
+
+    axis: int = 0
+    """The dimension."""
+    index: Scalar = field(default_factory=lambda: Scalar("const", "int64", data=0))
+    """Where along it, at every point of ``dims``."""
+    base: Scalar = field(default_factory=lambda: Scalar("const", "int64", data=0))
+    """What it is added to, at every point of the buffer."""
+
+    def roots(self) -> list[Scalar]:
+        """Everything that is computed."""
+        return [self.index, self.base, self.value]
 
 
 def buffers_read(roots: list[Scalar]) -> dict[str, str]:

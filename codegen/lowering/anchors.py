@@ -6,25 +6,21 @@ from collections.abc import Iterable, Iterator
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
-from ..ir.poly import ONE, Poly
 from .lower import SEARCHES, is_lowerable
 from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
+from .recurrences import RECURRENCE
 from .reductions import is_reduction
 from .repeated import repeated
-from .views import VIEWS, shape_of
-
-
-def squeezed(shape: Iterable[Poly]) -> tuple[Poly, ...]:
-    """A shape without its dimensions of size 1."""
-    return tuple(s for s in shape if s != ONE)
+from .sums_by_index import is_sum_by_index
+from .views import VIEWS, shape_of, squeezed
 
 
 def is_special(node: Node, nodes: dict[str, Node]) -> bool:
-    """Whether the node is a scan, a compaction or the offsets of segments."""
-    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, "aten.cumsum.default"):
+    """Whether the node is a scan, a recurrence, a sum by index, a compaction or the offsets of segments."""
+    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, "aten.cumsum.default"):
         return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
-    return _is_compaction(node, nodes)
+    return is_sum_by_index(node, nodes) or _is_compaction(node, nodes)
 
 
 def _is_compaction(node: Node, nodes: dict[str, Node]) -> bool:

@@ -10,6 +10,7 @@ from ..ir.ranges import surely_inside
 from ..ir.scalar import Scalar
 from .normal import SEGMENT_OF
 from .pointwise import base_name, is_pointwise, literal_operand, literal_rank, pointwise
+from .recurrences import CARRIED
 from .reductions import is_reduction
 from .views import VIEWS, Index, broadcast, linear, shape_of, sizes, source_index
 
@@ -59,7 +60,7 @@ class Lowering:
         if node.target == SEGMENT_OF:
             offsets = self.stored(self._tensor(node, 0))
             return Scalar("segment", "int64", polys=(at[0], shape_of(self._tensor(node, 0))[0]), data=offsets)
-        if is_reduction(node):
+        if is_reduction(node) or node.target == CARRIED:
             return self.reduced(node, at)
         if name in VIEWS:
             return self._view(node, name, at, item)

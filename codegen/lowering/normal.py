@@ -1,5 +1,6 @@
 """Rewrites a captured graph into fewer kinds of nodes: variance into sums, ``addmm`` into product and sum, …"""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,6 +12,9 @@ from ..ir.build import compute_dtype
 from ..ir.poly import product
 from ..ir.printing import python_poly
 from .pointwise import base_name, is_pointwise
+from .recurrences import looped
+from .renaming import renamed
+from .scatters import assembled
 from .views import VIEWS, dims_of, shape_of
 
 SEGMENT_OFFSETS = "ks.segment_offsets"
@@ -22,8 +26,11 @@ SEGMENT_OF = "ks.segment_of"
 RUNNING_PRODUCT = "ks.running_product"
 """``cumprod``, where there is a kernel for it."""
 
+ADDED = ("float32", "float64", "int64", "int32")
+"""dtypes that sums by an index are made in."""
 
-def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True) -> Graph:
+
+def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True, on_processor: bool = False) -> Graph:
     """The same graph with compound operators taken apart; node names that others refer to stay.
 
     Args:
@@ -31,17 +38,21 @@ def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True) -> 
         variance: ``two_pass`` (mean first, then squared distances) or ``shifted`` (one pass over distances from the
             first element of the row: cheaper, less accurate where that element lies far from the mean).
         ragged: take ``repeat_interleave`` apart into offsets and segments.
+        on_processor: what pays there: recurrences that were captured step by step are one node each, values that are
+            added by number are sums by index, and convolutions of single pixels are products.
     """
     rewritten: list[Node] = []
-    nodes = _out_of_place(graph.nodes)
+    nodes = _out_of_place(assembled(graph.nodes))
     by_name = {node.name: node for node in nodes}
     for node in nodes:
         rule = _RULES.get(node.target)
-        if rule is None or (rule is _repeat_interleave and not ragged):
+        is_left = (rule is _repeat_interleave and not ragged) or (rule in _ON_PROCESSORS and not on_processor)
+        if rule is None or is_left:
             rewritten.append(node)
         else:
             rewritten.extend(rule(node, by_name, variance))
-    return Graph(nodes=tuple(_link_items(rewritten)), symbols=graph.symbols, guards=graph.guards)
+    linked = _link_items(rewritten)
+    return Graph(nodes=tuple(looped(linked) if on_processor else linked), symbols=graph.symbols, guards=graph.guards)
 
 
 def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
@@ -62,36 +73,16 @@ def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
 def _link_items(nodes: list[Node]) -> list[Node]:
     """``getitem`` of an operator that was taken apart refers to its parts by name: drop the indirection."""
     parts = {node.name for node in nodes}
-    renamed: dict[str, str] = {}
+    names: dict[str, str] = {}
     kept = []
     for node in nodes:
         if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
             part = f"{node.args[0].name}_item{node.args[1]}"
             if part in parts:
-                renamed[node.name] = part
+                names[node.name] = part
                 continue
-        kept.append(_renamed(node, renamed))
+        kept.append(renamed(node, names))
     return kept
-
-
-def _renamed(node: Node, names: dict[str, str]) -> Node:
-    def visit(arg: Arg) -> Arg:
-        if isinstance(arg, Ref):
-            return Ref(name=names.get(arg.name, arg.name))
-        return Items(items=tuple(visit(a) for a in arg.items)) if isinstance(arg, Items) else arg
-
-    args = tuple(visit(a) for a in node.args)
-    kwargs = {key: visit(a) for key, a in node.kwargs.items()}
-    return Node(
-        name=node.name,
-        op=node.op,
-        target=node.target,
-        args=args,
-        kwargs=kwargs,
-        values=node.values,
-        expr=node.expr,
-        literal=node.literal,
-    )
 
 
 def _call(name: str, target: str, args: tuple[Arg, ...], meta: TensorMeta, **kwargs: Arg) -> Node:
@@ -245,10 +236,73 @@ def _scatter(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     ]
 
 
+def _index_put(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    """Values that are added to rows by number, as gradients of looked-up rows are: ``index_add`` along rows."""
+    base, listed, values, *rest = node.args
+    is_added = (rest[0] if rest else node.kwargs.get("accumulate")) is True
+    if not is_added or not isinstance(base, Ref) or not isinstance(values, Ref) or not isinstance(listed, Items):
+        return [node]
+    (index, *others) = listed.items
+    if not isinstance(index, Ref) or any(others):
+        return [node]
+    places, result = by_name[index.name].values[0], node.values[0]
+    given = by_name[values.name].values[0]
+    if (
+        places.dtype != "int64"
+        or not places.shape
+        or result.dtype not in ADDED
+        or given.shape != (*places.shape, *result.shape[1:])
+    ):
+        return [node]
+    count = product(shape_of(by_name[index.name]))
+    many = python_poly(count) if count.constant is None else count.constant
+    example = math.prod(places.example) if places.example else 0
+    rows = structs.replace(places, shape=(many,), example=(example,), strides=())
+    flat = structs.replace(given, shape=(many, *result.shape[1:]), example=(example, *result.example[1:]), strides=())
+    index_name, values_name = f"{node.name}_rows", f"{node.name}_values"
+    return [
+        _call(index_name, "aten.view.default", (index, Items(items=(_size(many),))), rows),
+        _call(values_name, "aten.view.default", (values, Items(items=tuple(map(_size, flat.shape)))), flat),
+        _call(node.name, "aten.index_add.default", (base, 0, Ref(name=index_name), Ref(name=values_name)), result),
+    ]
+
+
+def _convolution(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    """A convolution of images of one pixel with filters of one is a product: squeeze and excitation has two."""
+    x, weight, bias, _, padding, _, transposed, _, groups = node.args
+    if not isinstance(x, Ref) or not isinstance(weight, Ref) or transposed or groups != 1:
+        return [node]
+    source, filters, result = by_name[x.name].values[0], by_name[weight.name].values[0], node.values[0]
+    pixels = (*source.shape[2:], *filters.shape[2:])
+    if any(size != 1 for size in pixels) or any(padding.items if isinstance(padding, Items) else (padding,)):
+        return [node]
+    name = node.name
+
+    def flat(meta: TensorMeta) -> TensorMeta:
+        return structs.replace(meta, shape=meta.shape[:2], example=meta.example[:2], strides=())
+
+    def shape(meta: TensorMeta) -> Items:
+        return Items(items=tuple(map(_size, meta.shape)))
+
+    turned = structs.replace(flat(filters), shape=filters.shape[1::-1], example=filters.example[1::-1])
+    nodes = [
+        _call(f"{name}_x", "aten.view.default", (x, shape(flat(source))), flat(source)),
+        _call(f"{name}_filters", "aten.view.default", (weight, shape(flat(filters))), flat(filters)),
+        _call(f"{name}_turned", "aten.t.default", (Ref(name=f"{name}_filters"),), turned),
+        _call(f"{name}_mm", "aten.mm.default", (Ref(name=f"{name}_x"), Ref(name=f"{name}_turned")), flat(result)),
+    ]
+    if bias is not None:
+        nodes.append(_call(f"{name}_sum", "aten.add.Tensor", (Ref(name=f"{name}_mm"), bias), flat(result)))
+    return [*nodes, _call(name, "aten.view.default", (Ref(name=nodes[-1].name), shape(result)), result)]
+
+
 _RULES: dict[str, Callable[[Node, dict[str, Node], str], list[Node]]] = {
     "aten.var.correction": _variance,
     "aten.var_mean.correction": _variance,
     "aten.addmm.default": _addmm,
     "aten.repeat_interleave.Tensor": _repeat_interleave,
     "aten.scatter.value": _scatter,
+    "aten.index_put.default": _index_put,
+    "aten.convolution.default": _convolution,
 }
+_ON_PROCESSORS = (_index_put, _convolution)

@@ -12,14 +12,18 @@ from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node
 from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
 from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
-from ..ir.poly import ONE, ZERO, Poly, product, variable
+from ..ir.poly import ONE, Poly, product, variable
 from ..ir.scalar import Scalar
-from .anchors import Anchors, is_special, squeezed
+from . import recurrent_kernels, sums_by_index
+from .anchors import Anchors, is_special
 from .lower import Lowering
 from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
+from .recurrences import RECURRENCE
+from .recurrent_kernels import recurrent_kernel
 from .reductions import body_of, describe, finish, is_reduction, result_dtype
-from .views import Index, linear, reshape_index, shape_of
+from .sums_by_index import is_sum_by_index, scatter_kernel
+from .views import Index, linear, reshape_index, shape_of, spread, squeezed
 
 _SPECIAL = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan", RUNNING_PRODUCT: "product"}
 
@@ -80,7 +84,11 @@ class _Partition:
         for node in self.graph.nodes:
             if node.name not in self.live or node.name in self.leaves or node.op != "call":
                 continue
-            if is_special(node, self.nodes):
+            if node.target == RECURRENCE:
+                self._place_recurrence(node)
+            elif is_sum_by_index(node, self.nodes):
+                self._place_sum_by_index(node)
+            elif is_special(node, self.nodes):
                 self._place_special(node)
             elif is_reduction(node):
                 self._place_reduction(node)
@@ -185,7 +193,7 @@ class _Partition:
         source = self.nodes[next(refs(node.args))]
         spec = describe(node, source)
         loops = [kernel.variables[d] for d in (range(len(kernel.dims)) if level == "row" else kernel.outer)]
-        at = _spread(shape_of(source), loops)
+        at = spread(shape_of(source), loops)
         before = kernel.reduced
         if level == "row":
             kernel.reduced = inner
@@ -215,7 +223,7 @@ class _Partition:
         loops = [] if scalar_level else [kernel.variables[d] for d in kernel.outer]
         shape = shape_of(node)
         buffer = Buffer(name, node.values[0].dtype, shape)
-        offset = linear(_spread(shape, loops), shape)
+        offset = linear(spread(shape, loops), shape)
         level = "full" if scalar_level else "row"
         kernel.stores[name] = Store(buffer, offset, self._result(node, accumulation), level)
         self.stored_in[name] = kernel
@@ -258,7 +266,7 @@ class _Partition:
     def _join_store(self, kernel: Kernel, node: Node, level: str, at: Index | None = None) -> bool:
         places = {"element": range(len(kernel.dims)), "row": kernel.outer, "full": ()}[level]
         shape = shape_of(node)
-        at = _spread(shape, [kernel.variables[d] for d in places]) if at is None else at
+        at = spread(shape, [kernel.variables[d] for d in places]) if at is None else at
         try:
             value = self._lowering(kernel, kernel.bounds, level).element(node.name, at)
         except _Elsewhere:
@@ -295,8 +303,24 @@ class _Partition:
         kernel.nodes.append(node.name)
         self.stored_in[node.name] = kernel
 
+    def _place_recurrence(self, node: Node) -> None:
+        name = f"{self.prefix}kernel{len(self.kernels)}"
+        kernel = recurrent_kernel(node, self.nodes, name, self.rank[node.name])
+        self._add(kernel)
+        try:
+            recurrent_kernels.fill(kernel, node, self._lowering(kernel, recurrent_kernels.bounds_of(kernel), "element"))
+        except _Elsewhere:
+            raise Unsupported(node.name, "a value it needs comes later") from None
+        self.stored_in[node.name] = kernel
 
-def _spread(shape: Index, variables: Iterable[Poly]) -> Index:
-    """Loop variables on the dimensions of a shape that are not 1."""
-    rest = iter(variables)
-    return tuple(ZERO if s == ONE else next(rest) for s in shape)
+    def _place_sum_by_index(self, node: Node) -> None:
+        kernel = scatter_kernel(node, self.nodes, f"{self.prefix}kernel{len(self.kernels)}", self.rank[node.name])
+        self._add(kernel)
+        lowerings = [
+            self._lowering(kernel, sums_by_index.bounds_of(shape), "element") for shape in (kernel.dims, shape_of(node))
+        ]
+        try:
+            sums_by_index.fill(kernel, node, *lowerings)
+        except _Elsewhere:
+            raise Unsupported(node.name, "a value it needs comes later") from None
+        self.stored_in[node.name] = kernel

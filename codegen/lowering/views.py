@@ -1,10 +1,13 @@
 """Index functions: where in its base an element of a view comes from. A view moves no data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ...schemas import Arg, Expr, Items, Node
+from msgspec import structs
+
+from ...schemas import Arg, Expr, Items, Node, TensorMeta
 from ..ir.build import Unsupported
 from ..ir.poly import ONE, ZERO, Poly, divide, modulo, poly
+from ..ir.printing import python_poly
 
 Index = tuple[Poly, ...]
 
@@ -27,6 +30,18 @@ def size(arg: Arg) -> Poly:
     raise ValueError(f"{arg!r} is no size")
 
 
+def size_argument(value: Poly) -> Arg:
+    """A polynomial as a size argument."""
+    return value.constant if value.constant is not None else Expr(value=python_poly(value))
+
+
+def resized(meta: TensorMeta, dim: int, size: Poly, example: int) -> TensorMeta:
+    """``meta`` with another size, which is ``example`` at the captured inputs."""
+    new = size.constant if size.constant is not None else python_poly(size)
+    examples = (*meta.example[:dim], example, *meta.example[dim + 1 :]) if meta.example else ()
+    return structs.replace(meta, shape=(*meta.shape[:dim], new, *meta.shape[dim + 1 :]), example=examples, strides=())
+
+
 def sizes(arg: Arg) -> list[Poly]:
     """A list of sizes."""
     assert isinstance(arg, Items)
@@ -36,6 +51,17 @@ def sizes(arg: Arg) -> list[Poly]:
 def shape_of(node: Node, value: int = 0) -> Index:
     """Symbolic shape of a node's result."""
     return tuple(poly(dim) for dim in node.values[value].shape)
+
+
+def squeezed(shape: Iterable[Poly]) -> Index:
+    """A shape without its dimensions of size 1."""
+    return tuple(size for size in shape if size != ONE)
+
+
+def spread(shape: Index, variables: Iterable[Poly]) -> Index:
+    """Loop variables on the dimensions of a shape that are not 1."""
+    rest = iter(variables)
+    return tuple(ZERO if size == ONE else next(rest) for size in shape)
 
 
 def dims_of(arg: Arg, rank: int) -> tuple[int, ...]:

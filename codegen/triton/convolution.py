@@ -6,9 +6,8 @@ from ...schemas import Graph, Items, Node, Ref
 from ..ir.loops import Buffer, Kernel
 from ..ir.poly import ONE, Poly, floordiv, poly, product
 from ..ir.printing import python_poly
-from ..lowering.anchors import squeezed
 from ..lowering.plan import Plan
-from ..lowering.views import shape_of
+from ..lowering.views import shape_of, squeezed
 from .convolution_text import (
     FILTERS_TEXT,
     LAST_TEXT,

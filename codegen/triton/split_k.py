@@ -7,7 +7,7 @@ from ..ir.build import apply, load
 from ..ir.loops import Buffer, Kernel
 from ..ir.poly import Poly, poly
 from ..ir.scalar import Scalar
-from ..lowering.anchors import squeezed
+from ..lowering.views import squeezed
 from .epilogue import replacing, stored
 from .prepare import Sizes
 from .products import Product, Tiles, tiles_of

@@ -9,7 +9,7 @@ _BACKWARD = (
     "log_sigmoid_backward", "hardtanh_backward", "threshold_backward", "sigmoid_backward", "tanh_backward",
     "glu_backward", "nll_loss_backward", "huber_loss_backward", "smooth_l1_loss_backward", "mse_loss_backward",
     "binary_cross_entropy_backward", "soft_margin_loss_backward", "logit_backward", "slice_backward",
-    "select_backward", "select_scatter", "slice_scatter", "diagonal_backward", "unfold_backward",
+    "select_backward", "diagonal_backward", "unfold_backward",
 )  # fmt: skip
 """What autograd calls for the operators that are taken apart."""
 
@@ -109,9 +109,11 @@ def _group_norm(
     return result.to(x.dtype).reshape(x.shape), *statistics
 
 
-# Matrix products, attention and resampling have kernels that loops do not beat; random numbers must stay in order.
+# Matrix products, attention and resampling have kernels that loops do not beat; random numbers must stay in order. What
+# is written into a part is a concatenation for the generator, and would be a mask over all of it for each step.
 _WHOLE = (
     "scaled_dot_product", "convolution", "upsample", "grid_sampler", "rand", "bernoulli", "dropout", "addmm", "baddbmm",
     "repeat_interleave", "max_pool", "avg_pool", "_unsafe_index", "embedding_bag", "lstm", "gru", "rnn", "multinomial",
-    "aten.mv.", "aten.var.", "aten.argmax", "aten.index_select",
+    "aten.mv.", "aten.var.", "aten.argmax", "aten.index_select", "select_scatter", "slice_scatter",
+    "aten.index_add",
 )  # fmt: skip

@@ -160,6 +160,38 @@ def writes_a_view(x, y):
     return x.sum(1)
 
 
+class WrittenSteps(nn.Module):
+    """A recurrence that writes its steps into a tensor, and reads the last one from there."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 6)
+
+    def forward(self, x):
+        steps = x.new_zeros(x.shape[0], 5, 6)
+        for t in range(5):
+            steps[:, t] = self.cell(x[:, t], steps[:, t - 1])
+        return steps, steps[:, -1] * 2
+
+
+def written_parts(x, y):
+    z = x * 2
+    z[:, 1:3] = y[:, :2] + z[:, 2:4]
+    z[1:, 3] = z[1:, 2] - y[1:, 0]
+    z[..., -1] = 0.5
+    z[::2, 0] += 1
+    z[:2] = z[1:3].clone()
+    return z, z[:, 2], x
+
+
+def put(x, places, values):
+    z = torch.tanh(x)
+    z[places] = values
+    z[z > 0.5] = 0
+    z.index_put_((places,), values, accumulate=True)
+    return z * x
+
+
 def spectrum(x):
     return torch.fft.rfft(x) * 2, torch.tanh(x)
 
@@ -209,6 +241,9 @@ MODULES = {
     ),
     "adam": (adam, [*_steps((5, 16), (3, 16)), lambda: [torch.randn(16, 5).abs().t() for _ in range(4)]]),
     "writes_a_view": (writes_a_view, [lambda s=s: [torch.randn(s), torch.randn(s)] for s in ((4, 5), (2, 3))]),
+    "written_steps": (WrittenSteps(), [lambda n=n: [torch.randn(n, 5, 8)] for n in (4, 2)]),
+    "written_parts": (written_parts, [lambda n=n: [torch.randn(n, 6), torch.randn(n, 6)] for n in (4, 3)]),
+    "put": (put, [lambda n=n: [torch.randn(n, 6), torch.tensor([2, 0]), torch.rand(2, 6)] for n in (4, 3)]),
     "spectrum": (spectrum, _rows(16, 4, 7)),
     "focal_loss": (focal_loss, [lambda n=n: [torch.randn(n, 9), torch.randint(9, (n,))] for n in (6, 13)]),
 }
@@ -229,5 +264,6 @@ WRITES = {
     "writes_a_view": {"x"},
 }
 """What a call of each leaves changed; of the others, nothing."""
-TRITON = ("batch_norm_1d_train", "average", "exchanged", "returns_what_it_keeps", "adam", "writes_a_view", "structured")
+TRITON = ("batch_norm_1d_train", "average", "exchanged", "returns_what_it_keeps", "adam", "writes_a_view", "structured",
+          "written_steps", "written_parts")  # fmt: skip
 """Those whose Triton files are run in Triton's interpreter."""

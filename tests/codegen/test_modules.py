@@ -16,6 +16,8 @@ from graphs import HARDWARE
 from modules import MODULES, TRITON, WRITES
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
+from kernelswarm.codegen.cpp.candidate import plan_of
+from kernelswarm.codegen.ir.tunables import Settings
 from kernelswarm.codegen.lowering.aten import pyname
 from kernelswarm.hardware.capture.capture import capture
 
@@ -148,3 +150,21 @@ def test_layers_that_repeat_share_a_function_and_keep_their_own_weights(folder: 
     pair.call(lambda: [torch.randn(5, 8)], falls_back=False)
     assert pair.source.count('extern "C"') == 1
     assert len(re.findall(r"^ +_kernel0\(", pair.source, re.MULTILINE)) == 4
+
+
+def test_steps_that_are_written_one_by_one_are_put_together_once(pair_of: Callable[[str], Pair]) -> None:
+    source = pair_of("written_steps").source.partition("ModelNew")[2]
+
+    assert "_scatter." not in source and source.count("aten.cat") <= 1
+
+
+def test_what_is_written_for_each_of_many_steps_is_read_where_it_was_computed() -> None:
+    def steps(x: torch.Tensor) -> torch.Tensor:
+        h = torch.zeros_like(x)
+        for t in range(1, 64):
+            h[:, t] = torch.tanh(x[:, t] + h[:, t - 1])
+        return h
+
+    plan = plan_of(capture(steps, [torch.randn(3, 64)]), Settings())
+    assert [node.target for node in plan.externs] == ["aten.cat.default"]
+    assert sum(node.target == "aten.cat.default" for node in plan.graph.nodes) == 1

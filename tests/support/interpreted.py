@@ -49,6 +49,21 @@ for _name, _scalar in _MATH.items():
     setattr(libdevice, _name, _wrapped(np.vectorize(_scalar, otypes=[np.float64])))
 
 
+def _with_boolean_mask(name, place):
+    """A number of a whole program that is compared gives an integer here, and a mask of it is none."""
+    function = getattr(interpreter.InterpreterBuilder, name)
+
+    def call(self, *args):
+        mask = args[place]
+        mask.data = mask.data.astype(bool)
+        return function(self, *args)
+
+    setattr(interpreter.InterpreterBuilder, name, call)
+
+
+_with_boolean_mask("create_masked_load", 1)
+_with_boolean_mask("create_masked_store", 2)
+
 _patch_language = interpreter._patch_lang
 _numpy_type = functools.cache(interpreter._get_np_dtype)
 _reduce_by_element = ReduceOps.generic_reduce
