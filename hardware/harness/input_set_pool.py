@@ -10,6 +10,7 @@ from .inputs.input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_se
 from .inputs.sizes import bytes_of
 from .messages.batch import Draw, Drawn
 from .messages.commands import Values
+from .messages.state import INPUT
 
 if TYPE_CHECKING:
     from .timed_shape import TimedShape
@@ -73,7 +74,8 @@ class InputSetPool:
         inputs = list(drawn.inputs)
         judged = judged_sets(len(drawn.seeds), drawn.stride, outputs)
         cases = await self._judged(main, drawn, inputs, file, judged)
-        return InputSets(file, tuple(inputs), drawn.stride, len(drawn.seeds), outputs, cases)
+        are_written = any(entry.kind == INPUT for entry in await self._timed.state())
+        return InputSets(file, tuple(inputs), drawn.stride, len(drawn.seeds), outputs, cases, are_written)
 
     async def _judged(self, main: Case, drawn: Drawn, inputs: list[Values], file: int, judged: int) -> dict[int, int]:
         """Numbers of the cases that know the right answers, by set: of ``judged`` sets, and of harder inputs.

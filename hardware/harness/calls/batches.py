@@ -6,14 +6,14 @@ import itertools
 import operator
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from ...processes import wire
 from ...processes.arguments import Values
-from ...processes.messages import HOST, Done
+from ...processes.messages import Done
 from ..messages.batch import Batch, Form, Lay, Made, Warm
 from ..tensors import values
 from .answering import attempt
@@ -23,6 +23,8 @@ from .restarts import Restarts
 Call = Callable[..., Any]
 
 _LARGEST_INT = 1 << 63
+WARM_SETS = 8
+"""Of which inputs that calls write are copied, so that untimed calls begin from the start."""
 
 
 class Batches:
@@ -33,6 +35,8 @@ class Batches:
         self._channel = channel
         self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         self._sets: list[list[Any]] = []
+        self._warm_sets: list[list[Any]] = []
+        """Of untimed calls: they go over the same sets again and again, each from the start."""
         self._outputs: list[Any] = []
         self._arena: values.MappedFile | None = None
         self._restarts: Restarts | None = None
@@ -40,27 +44,25 @@ class Batches:
         self._stride = 0
 
     def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
-        """Make tensors of the arena's memory. What calls write gets memory of its own: the arena stays as it is."""
+        """Make tensors of the arena's memory, which calls write where they write inputs: each set is for one call."""
         self._outputs, self._sets = [], []
-        self._arena = arena = values.MappedFile(file, command.stride * command.sets)
+        is_written = restarts is not None and bool(restarts.written)
+        self._arena = arena = values.MappedFile(file, command.stride * command.sets, shared=is_written)
         # The first look at a page takes longer than many a call.
         arena.touch()
         self._restarts, self._aliased = restarts, command.aliased
         self._stride = command.stride
         for slot in range(command.sets):
             self._sets.append(self._set(slot, command.inputs[slot % len(command.inputs)]))
+        self._warm_sets = self._sets
+        if restarts is not None and is_written:
+            starts = (values.mapped(inputs, values.copied) for inputs in self._sets[:WARM_SETS])
+            self._warm_sets = [restarts.begin_from(inputs) for inputs in starts]
         return Done()
 
     def _set(self, slot: int, described: Values) -> list[Any]:
         assert self._arena is not None
-        inputs = values.viewed(described, self._arena.address + slot * self._stride)
-        return inputs if self._restarts is None else self._restarts.begin_from(inputs)
-
-    def _describe(self, slot: int, described: Values) -> None:
-        """What lies there is not like what lay there before."""
-        if self._restarts is not None:
-            self._restarts.forget(self._sets[slot])
-        self._sets[slot] = self._set(slot, described)
+        return values.viewed(described, self._arena.address + slot * self._stride)
 
     def warm(self, call: Call, command: Warm) -> Done:
         """Let go of outputs, and make untimed calls on the inputs that are there."""
@@ -68,7 +70,7 @@ class Batches:
         self._outputs = []
 
         def calls() -> None:
-            for inputs in itertools.islice(itertools.cycle(self._sets), command.calls):
+            for inputs in itertools.islice(itertools.cycle(self._warm_sets), command.calls):
                 call(*inputs)
 
         attempt(calls)
@@ -79,7 +81,7 @@ class Batches:
         gc.disable()
         try:
             for slot, described in enumerate(command.inputs):
-                self._describe(slot, described)
+                self._sets[slot] = self._set(slot, described)
             if command.one_by_one:
                 return self._stepped(self._left(call), command)
             self._outputs = attempt(lambda: self._called(call, command.calls))
@@ -91,14 +93,14 @@ class Batches:
         sets = self._sets[:calls]
         if self._restarts is None:
             return [call(*inputs) for inputs in sets]
-        return [self._restarts.left(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
+        return [self._restarts.left_in_place(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
 
     def _left(self, call: Call) -> Call:
         """``call``, with what it leaves of the state behind what it returns."""
         restarts = self._restarts
         if restarts is None:
             return call
-        return lambda *inputs: restarts.left(call(*inputs), list(inputs), aliased=self._aliased)
+        return lambda *inputs: restarts.left_in_place(call(*inputs), list(inputs), aliased=self._aliased)
 
     def _stepped(self, call: Call, command: Batch) -> Made:
         """Answer all calls but the last, and wait for the inputs of the next one each time; returns the last answer.
@@ -120,7 +122,7 @@ class Batches:
     def _wait(self, slot: int, *, described: bool) -> None:
         """Until the inputs of the next call are there, which may come with their description."""
         if described:
-            self._describe(slot, wire.receive(self._channel, Values)[0])
+            self._sets[slot] = self._set(slot, wire.receive(self._channel, Values)[0])
         elif not self._channel.recv(1):
             raise EOFError("the supervisor is gone")
         if self._cores:
@@ -136,7 +138,7 @@ def _described(outputs: list[Any]) -> Made:
     columns = _columns(outputs)
     if columns and all(map(_are_alike, columns)):
         form = tuple(_form(*_key(column[0])) for column in columns)
-        addresses = zip(*(map(_data_ptr, column) for column in columns), strict=True)
+        addresses = zip(*map(_addresses, columns), strict=True)
         return Made(forms=(form,), calls=tuple((0, *row) for row in addresses))
     indices: dict[Any, int] = {}
     rows = []
@@ -169,15 +171,22 @@ def _columns(outputs: list[Any]) -> list[Sequence[Any]]:
     return list(zip(*rows, strict=True)) if len(set(map(len, rows))) == 1 else []
 
 
+def _addresses(column: Sequence[Any]) -> Iterable[int]:
+    return itertools.repeat(0, len(column)) if column[0] is None else map(_data_ptr, column)
+
+
 def _are_alike(column: Sequence[Any]) -> bool:
-    if set(map(type, column)) != {torch.Tensor} or len(set(map(_numel, column))) > 1:
+    types = set(map(type, column))
+    if types == {type(None)}:
+        return True
+    if types != {torch.Tensor} or len(set(map(_numel, column))) > 1:
         return False
     return all(map(_is_cpu, column)) and all(map(_is_contiguous, column))
 
 
 def _key(leaf: Any) -> tuple[Any, ...]:
     kind = type(leaf)
-    if kind is torch.Tensor and leaf.layout is torch.strided and leaf.device.type == HOST:
+    if kind is torch.Tensor and leaf.layout is torch.strided and leaf.is_cpu:
         return kind, leaf.dtype, leaf.shape, leaf.stride()
     if kind in (bool, float) or (kind is int and -_LARGEST_INT <= leaf < _LARGEST_INT):
         return kind, leaf

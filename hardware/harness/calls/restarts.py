@@ -13,6 +13,7 @@ from ..tensors import values
 from .state import after_call, cloned
 
 _copy = torch.Tensor.copy_
+_NOTHING: tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]] = (None, [])
 
 
 class Restarts:
@@ -25,6 +26,7 @@ class Restarts:
         self._restore = restore
         self.written = tuple(entry.tensor for entry in entries if entry.kind == INPUT)
         """Indices of the input tensors that calls write."""
+        self._is_in_module = len(self.written) < len(entries)
         self._argument = -1
         self._originals: dict[int, tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
         """By the identity of the argument that the first of them lies in: that, and their tensors with their starts."""
@@ -38,11 +40,6 @@ class Restarts:
         self.save_originals(own, values.tensors_of(inputs))
         return own
 
-    def forget(self, inputs: list[Any]) -> None:
-        """No call gets these any more, which :meth:`begin_from` returned."""
-        if self.written:
-            del self._originals[id(inputs[self._argument])]
-
     def save_originals(self, inputs: list[Any], starts: Sequence[torch.Tensor] = ()) -> None:
         """Remember what a copy of the inputs holds, or that its tensors begin from ``starts``."""
         if not self.written:
@@ -55,11 +52,11 @@ class Restarts:
         self._originals[id(argument)] = argument, pairs
 
     def before(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """``call``, from the start each time."""
+        """``call``, from the start each time; inputs whose start nobody saved are left as they are."""
 
         def restarted(*arguments: Any) -> Any:
             if self._argument >= 0:
-                for tensor, start in self._originals[id(arguments[self._argument])][1]:
+                for tensor, start in self._originals.get(id(arguments[self._argument]), _NOTHING)[1]:
                     _copy(tensor, start)
             self._restore()
             return call(*arguments)
@@ -74,3 +71,10 @@ class Restarts:
         """The same, outputs copied only where they lie in the state (``aliased``)."""
         outputs = values.leaves(output)
         return [*(map(cloned, outputs) if aliased else outputs), *after_call(self._entries, inputs, self._module)]
+
+    def left_in_place(self, output: Any, inputs: list[Any], *, aliased: bool) -> list[Any]:
+        """The same, of inputs that only one call gets: where nothing else is written, nothing has to be copied."""
+        if self._is_in_module:
+            return self.left(output, inputs, aliased=aliased)
+        tensors = values.tensors_of(inputs)
+        return [*values.leaves(output), *(tensors[index] for index in self.written)]

@@ -43,6 +43,8 @@ class InputSets:
     """Of what a call returns and leaves of its state."""
     cases: dict[int, int]
     """Numbers of the cases that know the right answer, by set."""
+    are_written: bool = False
+    """Whether calls write some of their inputs."""
 
     @property
     def are_alike(self) -> bool:

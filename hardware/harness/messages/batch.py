@@ -35,7 +35,8 @@ class Lay(Schema, frozen=True, kw_only=True, tag="lay"):
     sets: int
     """How many it has room for."""
     state: tuple[StateEntry, ...] = ()
-    """What is put back before every call. Copies of what the call leaves there are its last outputs."""
+    """What calls write. What it leaves there are the last outputs of each; of a module copies, which begins from the
+    start before every call. Inputs lie in the arena, which is written anew for every batch."""
     aliased: bool = False
     """Whether outputs lie in the state, and have to be copied before the next call."""
     later: bool = False
@@ -99,10 +100,12 @@ class MakeArena(Schema, frozen=True, kw_only=True, tag="make_arena"):
     """How many the arena has room for."""
     warm: int
     """How many of the pool's first sets it is filled with, over and over, until the first batch."""
+    is_written: bool = False
+    """Whether its process writes there, too: calls write some of their inputs."""
 
 
 class ArenaMade(Schema, frozen=True, kw_only=True, tag="arena_made"):
-    """Beside it: the arena's memory file, which only the timekeeper can write."""
+    """Beside it: the arena's memory file, which only the timekeeper can write unless calls write their inputs."""
 
     arena: int
 

@@ -180,10 +180,11 @@ def write_bytes(file: int, address: int, size: int, position: int) -> None:
 
 
 class MappedFile:
-    """A memory file mapped privately: reading it costs nothing, and nobody else sees a change."""
+    """A memory file mapped privately: reading it costs nothing, and nobody else sees a change unless it is shared."""
 
-    def __init__(self, file: int, size: int) -> None:
-        self._map = mmap.mmap(file, max(size, 1), flags=mmap.MAP_PRIVATE) if size else None
+    def __init__(self, file: int, size: int, *, shared: bool = False) -> None:
+        flags = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
+        self._map = mmap.mmap(file, max(size, 1), flags=flags) if size else None
         self.address = 0
         if self._map is not None:
             self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))

@@ -29,11 +29,11 @@ from .steps import STOP_SECONDS, timed_one_by_one
 
 _F_SEAL_FUTURE_WRITE = 0x10
 """Linux 5.1; Python 3.11 does not name it."""
-_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | _F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL
+_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 class Arena:
-    """Input sets in memory that only this process writes; others map it privately."""
+    """Input sets in memory that only this process writes, or one more: that whose calls write their inputs."""
 
     def __init__(self, command: MakeArena, pool: int) -> None:
         self._stride = command.stride
@@ -44,7 +44,7 @@ class Arena:
         self._memory = mmap.mmap(self.file, command.stride * command.sets)
         self._target = memoryview(self._memory)
         self._source = memoryview(self._pool)
-        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, _SEALS)
+        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, _SEALS | (0 if command.is_written else _F_SEAL_FUTURE_WRITE))
         self.fill([number % command.warm for number in range(command.sets)])
 
     def fill(self, sets: Sequence[int]) -> None:

@@ -183,7 +183,13 @@ class TimedProcess:
     async def make_arena(self) -> int:
         """Make its arena; returns the descriptor of its memory file, which the caller closes."""
         supply = self._supply
-        command = MakeArena(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
+        command = MakeArena(
+            stride=supply.stride,
+            pool=supply.sets,
+            sets=supply.most_calls,
+            warm=supply.warm,
+            is_written=supply.are_written,
+        )
         made, (file,) = await self._timekeeper.ask(command, ArenaMade, (self._pool,))
         self._arena, self._generation = made.arena, self._timekeeper.generation
         return file
