@@ -22,7 +22,7 @@ searches run and afterwards; `kernelswarm.sql("SELECT …")` does the same in Py
     kernelswarm sql --list                                    # the named questions
     kernelswarm sql --question best_kernels
     kernelswarm sql --question tried_on_operator --set operator=aten.mean%
-    kernelswarm sql "SELECT count(*) FROM nodes" --as-of 100  # the log as it was after event 100
+    kernelswarm sql "SELECT count(*) FROM nodes" --as-of 40   # the log as it was after event 40
     kernelswarm sql "SELECT * FROM measurements" --format csv > measurements.csv
 
 - A query is one SELECT. It reads no files and changes no settings, and `--timeout` ends it.

@@ -5,7 +5,7 @@
 -- columns:
 --   host: host of the profiler
 --   pool: pool
---   series: timing series
+--   series: how many timing series
 --   median_noise: median
 --   p90_noise: 90th percentile
 -- parameters:
