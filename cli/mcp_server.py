@@ -80,7 +80,7 @@ class Tools:
         agent: Annotated[str, Field(description="Your name, for people.")] = "",
     ) -> dict[str, Any]:
         """Claim a task: its lease, reference, shapes, machine, baselines, parent and advice, all that is known."""
-        async with self._author(agent) as author:
+        async with self._author(agent, task) as author:
             return _plain(await author.claim(task, minutes=minutes, wait_s=wait_seconds))
 
     async def show_task(self, task: Task, wait_seconds: Wait = 0.0) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Tools:
 
     async def check(self, lease: Lease, source: Source) -> dict[str, Any]:
         """Compile a draft and try it on small inputs, untimed. A lease permits a few; use it before you submit."""
-        async with self._author() as author:
+        async with self._author(about=lease) as author:
             return _plain(await author.check(lease, source))
 
     async def submit(
@@ -102,20 +102,20 @@ class Tools:
         wait_seconds: Wait = 45.0,
     ) -> dict[str, Any]:
         """Hand the file in: verdict, evidence, speedup, diagnosis, advice. If it is still `judging`, call show_task."""
-        async with self._author() as author:
+        async with self._author(about=lease) as author:
             return _plain(await author.submit(lease, source, rationale, wait_s=wait_seconds))
 
     async def release(self, lease: Lease) -> dict[str, Any]:
         """Give a task back, for others to claim."""
-        async with self._author() as author:
+        async with self._author(about=lease) as author:
             return _plain(await author.release(lease))
 
     async def finish(
         self, session: Annotated[str, Field(description="SESSION.")], wait_seconds: Wait = 0.0
     ) -> dict[str, Any]:
         """End a session: nothing more comes, the best is confirmed. Only if whoever gave you the session wants that."""
-        async with self._author() as author:
-            return _plain(await author.finish(session, wait_s=wait_seconds))
+        async with self._reader(session) as reader:
+            return _plain(await reader.finish(session, wait_s=wait_seconds))
 
     async def leaderboard(self, session: Annotated[str, Field(description="SESSION.")]) -> dict[str, Any]:
         """Rank a session's candidates, whoever wrote them; also of a session that has ended."""
@@ -165,9 +165,9 @@ class Tools:
             raise ToolError(str(error)) from error
 
     @asynccontextmanager
-    async def _author(self, agent: str = "") -> AsyncIterator[OutsideAuthor]:
+    async def _author(self, agent: str = "", about: str = "") -> AsyncIterator[OutsideAuthor]:
         try:
-            async with outside_author(self._home, self._nats, agent or self._agent) as author:
+            async with outside_author(self._home, self._nats, agent or self._agent, about=about) as author:
                 yield author
         except KernelswarmError as error:
             raise ToolError(str(error)) from error

@@ -131,7 +131,7 @@ def claim(
             _print(await author.claim(task, minutes=minutes, wait_s=left), task_text.print_brief, json=json)
         return 0
 
-    return _with_author(nats, agent, ask, wait_s=wait)
+    return _with_author(nats, agent, ask, about=task, wait_s=wait)
 
 
 def check(files: Files, agent: Agent = "", json: Json = False, nats: Nats = "") -> int:
@@ -147,7 +147,7 @@ def check(files: Files, agent: Agent = "", json: Json = False, nats: Nats = "") 
         right = [not isinstance(answer, KernelswarmError) and answer.correct for _, answer in answers]
         return 0 if all(right) else EXIT_NO
 
-    return _with_author(nats, agent, ask)
+    return _with_author(nats, agent, ask, about=files[0])
 
 
 def submit(
@@ -174,7 +174,7 @@ def submit(
                 _print(answer, task_text.print_hand_in, json=json)
         return 0 if all(_is_well(answer) for _, answer in answers) else EXIT_NO
 
-    return _with_author(nats, agent, ask)
+    return _with_author(nats, agent, ask, about=files[0])
 
 
 def release(
@@ -190,7 +190,7 @@ def release(
             _print(given, lambda done: out.print(f"{done.lease}  {done.reason or 'released'}", markup=False), json=json)
         return 0 if all(given.released for given in released) else EXIT_NO
 
-    return _with_author(nats, "", ask)
+    return _with_author(nats, "", ask, about=leases[0])
 
 
 def finish(
@@ -201,7 +201,7 @@ def finish(
 ) -> int:
     """Say that nothing more comes: free tasks are withdrawn, the best is confirmed, and the session closes. What is
     held may still be handed in."""
-    finished = _with_author(nats, "", lambda author: author.finish(session, wait_s=wait))
+    finished = _with_reader(nats, lambda reader: reader.finish(session, wait_s=wait))
     _print(finished, lambda done: out.print(f"{done.session}  {done.state}: {done.detail}", markup=False), json=json)
     return 0
 
@@ -277,13 +277,20 @@ for _name, _command in _COMMANDS.items():
 
 
 def _with_author(
-    nats: str, agent: str, work: Callable[[OutsideAuthor], Coroutine[None, None, T]], *, wait_s: float = 0.0
+    nats: str,
+    agent: str,
+    work: Callable[[OutsideAuthor], Coroutine[None, None, T]],
+    *,
+    about: str = "",
+    wait_s: float = 0.0,
 ) -> T:
     def waiting() -> None:
         err.print("no search is running yet; waiting for one", markup=False)
 
     async def run(interrupts: Interrupts) -> T:
-        async with outside_author(kernelswarm_home(), nats, agent, wait_s=wait_s, waiting=waiting) as author:
+        async with outside_author(
+            kernelswarm_home(), nats, agent, about=about, wait_s=wait_s, waiting=waiting
+        ) as author:
             return await work(author)
 
     return run_interruptible(run)

@@ -36,7 +36,8 @@ def outside_text(graph: SearchGraph) -> str:
     parts = [f"{count(free, 'task')} free"] * bool(free) + [f"{count(len(held), 'task')} held by {holders}"] * bool(
         held
     )
-    return f"outside authors: {', '.join(parts)}; to claim: kernelswarm tasks claim {graph.session}"
+    claim = "" if graph.stop is not None else f"; to claim: kernelswarm tasks claim {graph.session}"
+    return f"outside authors: {', '.join(parts)}{claim}"
 
 
 def print_brief(brief: TaskBrief) -> None:

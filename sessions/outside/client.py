@@ -197,10 +197,7 @@ class OutsideAuthor:
                 await followed.until(lambda now: now.graph.closed is not None, wait_s)
                 return views.finish(followed.graph)
         except NotOnTheBus:
-            graph = await self._recorded.graph(wanted)
-            if graph.closed is None:
-                raise Refused(f"nobody serves session {wanted}: `kernelswarm resume {wanted}` goes on") from None
-            return views.finish(graph)
+            return await self._recorded.finish(wanted)
 
     async def leaderboard(self, session: str) -> Leaderboard:
         """The candidates of a session, best first.

@@ -33,11 +33,18 @@ class NoSearchRuns(InputError):
 
 @asynccontextmanager
 async def outside_author(
-    home: Path, nats: str, agent: str, *, wait_s: float = 0.0, waiting: Callable[[], None] = lambda: None
+    home: Path,
+    nats: str,
+    agent: str,
+    *,
+    about: str = "",
+    wait_s: float = 0.0,
+    waiting: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[OutsideAuthor]:
     """An author at the sessions that run on ``home`` (or on the cluster at ``nats``).
 
     A search that does not run on ``home`` yet is waited for, up to ``wait_s`` seconds; ``waiting`` is called once then.
+    ``about`` names a session, a task or a lease that it is about: if the log knows the session, it says why not.
 
     Raises:
         NoSearchRuns: no session runs there.
@@ -46,8 +53,11 @@ async def outside_author(
     """
     url = nats or await _running(home, wait_s, waiting)
     if not url:
+        session = about.partition("/")[0]
+        obstacle = await RecordedSessions(home).obstacle(session) if session else ""
         raise NoSearchRuns(
-            f"no search is running in {home}: `kernelswarm optimize PROBLEM --author outside` in another terminal "
+            obstacle
+            or f"no search is running in {home}: `kernelswarm optimize PROBLEM --author outside` in another terminal "
             "opens tasks; --nats URL names a cluster, KERNELSWARM_HOME another home"
         )
     name = agent_name(agent)

@@ -11,8 +11,14 @@ from ...schemas import InputError
 from ...store import UnknownSession, log_path
 from ..recorded_session import read_session
 from . import views
+from .answers import Refused
 from .names import name, task_name
-from .records import Leaderboard, NodeAnswer, TaskBrief, TaskRow
+from .records import Finish, Leaderboard, NodeAnswer, TaskBrief, TaskRow
+
+
+def unserved(session: str) -> str:
+    """What to say of an open session whose process is gone."""
+    return f"nobody serves session {session} just now: `kernelswarm resume {session}` goes on with it"
 
 
 class RecordedSessions:
@@ -53,7 +59,11 @@ class RecordedSessions:
     async def answer(self, task: str, *, wait_s: float = 0.0) -> NodeAnswer:
         """What is known of a node, source included; there is nothing to wait for. Errors: :meth:`graph`."""
         wanted = task_name(task)
-        return views.known_node(await self.graph(wanted.session), wanted.node)
+        graph = await self.graph(wanted.session)
+        answer = views.known_node(graph, wanted.node)
+        if graph.closed is not None or answer.state in ("judged", "failed"):
+            return answer
+        return replace(answer, summary=unserved(graph.session))
 
     async def assembly(self, task: str) -> str:
         """Machine code of a node's candidate, innermost loops first. Errors: :func:`.assembly.assembly_of`."""
@@ -64,6 +74,28 @@ class RecordedSessions:
         """The candidates of a session, best first. Errors: :meth:`graph`."""
         graph = await self.graph(name(session).session)
         board = views.leaderboard(graph)
-        if graph.closed is not None:
-            return board
-        return replace(board, detail=f"nobody serves it just now; `kernelswarm resume {graph.session}` goes on")
+        return board if graph.closed is not None else replace(board, detail=unserved(graph.session))
+
+    async def finish(self, session: str, *, wait_s: float = 0.0) -> Finish:
+        """How a session ended; there is nothing to wait for.
+
+        Raises:
+            Refused: it is open. Others: :meth:`graph`.
+        """
+        graph = await self.graph(name(session, most=1).session)
+        if graph.closed is None:
+            raise Refused(unserved(graph.session))
+        return views.finish(graph)
+
+    async def obstacle(self, session: str) -> str:
+        """Why nothing can be done for a session that no search serves; empty where the log does not know it."""
+        try:
+            graph = await self.graph(session)
+        except InputError:
+            return ""
+        if graph.closed is None:
+            return unserved(session)
+        return (
+            f"session {session} is closed: {graph.closed.detail}. `kernelswarm tasks leaderboard {session}` shows its "
+            "candidates"
+        )

@@ -295,7 +295,9 @@ def leaderboard(graph: SearchGraph) -> Leaderboard:
 def finish(graph: SearchGraph) -> Finish:
     """How far a session is that was asked to end."""
     closed, held = graph.closed, tuple(lease.id for lease in graph.tasks.held()) if graph.closed is None else ()
-    waits = f"it waits for what is held: {', '.join(held)}" if held else "the best candidates are confirmed"
+    waits = "the best candidates are confirmed"
+    if held:
+        waits = f"it waits for what is held; where nothing comes: `kernelswarm tasks release {' '.join(held)}`"
     return Finish(
         session=graph.session,
         state="closed" if closed else "open",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from logged import a_session
+from logged import a_session, write_session
 from typer.testing import CliRunner
 
 import given
@@ -67,6 +67,23 @@ def test_a_session_that_has_ended_is_read_out_of_the_log(kernelswarm: Callable, 
     assert ran.status == 0 and answer["correct"] and answer["source"]
     ran = kernelswarm("tasks", "list", "rmsnorm-7kq2m", "--json")
     assert (ran.status, msgspec.json.decode(ran.out)) == (0, [])
+
+
+def test_a_session_that_has_ended_or_was_killed_says_how_to_go_on(kernelswarm: Callable, recorded: Path) -> None:
+    ran = kernelswarm("tasks", "claim", "rmsnorm-7kq2m", "--json")
+    answer = msgspec.json.decode(ran.out)
+    assert ran.status == 2 and answer["error"].startswith("session rmsnorm-7kq2m is closed: ")
+    assert answer["try"] == ["kernelswarm tasks leaderboard rmsnorm-7kq2m"]
+    ran = kernelswarm("tasks", "finish", "rmsnorm-7kq2m", "--json")
+    assert ran.status == 0 and msgspec.json.decode(ran.out)["state"] == "closed"
+    write_session(recorded, "killed-00000", events=5)
+    for command in ("claim killed-00000/n001", "release killed-00000/n001/1", "finish killed-00000"):
+        ran = kernelswarm("tasks", *command.split(), "--json")
+        answer = msgspec.json.decode(ran.out)
+        assert ran.status in (1, 2) and answer["error"].startswith("nobody serves session killed-00000 just now")
+        assert answer["try"] == ["kernelswarm resume killed-00000"]
+    shown = kernelswarm("tasks", "show", "killed-00000/n001", "--json")
+    assert "kernelswarm resume killed-00000" in shown.out
 
 
 def test_a_claim_that_waits_says_so_in_a_line_and_is_refused_when_its_time_is_over(kernelswarm: Callable) -> None:
