@@ -48,6 +48,7 @@ def test_a_run_in_one_process_claims_less() -> None:
     assert four.speedup["eager"].high < single.speedup["eager"].high
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_finalist_is_timed_in_several_processes(device: Device, problem: Problem, facts: ProblemFacts) -> None:
     report, _ = await device.compile(KERNEL, "cpp")
 
@@ -58,6 +59,7 @@ async def test_a_finalist_is_timed_in_several_processes(device: Device, problem:
     assert {len(series.samples_ns) for series in timed.timing.series} == {sum(timed.timing.rounds)}
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_first_process_that_is_wrong_ends_it(device: Device, problem: Problem, facts: ProblemFacts) -> None:
     report, _ = await device.compile(WRONG_ONCE_TIMED, "cpp")
 

@@ -23,7 +23,7 @@ from kernelswarm.hardware.harness.inputs.input_sets import (
     judged_sets,
     sets_for,
 )
-from kernelswarm.hardware.harness.messages.batch import Batch, Kept, Made, MakeArena
+from kernelswarm.hardware.harness.messages.batch import ArenaMade, Batch, Kept, Made, MakeArena
 from kernelswarm.hardware.harness.tensors.values import Values
 from kernelswarm.hardware.harness.timing.batch_timing import counted
 from kernelswarm.hardware.harness.timing.clocks import work_ns
@@ -33,6 +33,7 @@ from kernelswarm.hardware.harness.timing.timekeeping import (
     MOST_CHECKED,
     TimedBatch,
     TimedProcess,
+    TimekeeperDied,
     TimekeeperProcess,
     Unseen,
 )
@@ -239,6 +240,19 @@ class RecordedSteps(TimedProcess):
         files = [os.memfd_create("outputs") for _ in checked]
         steps = tuple(1000 * call for call in range(command.calls))
         return Kept(ns=sum(steps), answer=answer, steps_ns=steps, problems=("",) * len(files)), files
+
+
+async def test_who_asks_when_all_is_over_starts_no_process(tmp_path: Path) -> None:
+    timekeeper = TimekeeperProcess(lambda: tmp_path)
+    pool = os.memfd_create("pool")
+    os.ftruncate(pool, mmap.PAGESIZE)
+    made, files = await timekeeper.ask(MakeArena(stride=64, pool=1, sets=1, warm=1), ArenaMade, (pool,))
+    assert made.arena == 1 and timekeeper.pid
+    await timekeeper.close()
+    with pytest.raises(TimekeeperDied, match="closed"):
+        await timekeeper.ask(MakeArena(stride=64, pool=1, sets=1, warm=1), ArenaMade, (pool,))
+    assert not timekeeper.pid
+    wire.close_all([pool, *files])
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

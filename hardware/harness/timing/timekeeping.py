@@ -42,6 +42,7 @@ class TimekeeperProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._channel: Channel | None = None
         self._guard = asyncio.Lock()
+        self._is_closed = False
         self.generation = 0
         """How many have been started: what was made by another one than the last is gone."""
 
@@ -51,7 +52,11 @@ class TimekeeperProcess:
         return self._process.pid if self._process else 0
 
     async def close(self) -> None:
-        """End it."""
+        """End it for good: what still waits for its turn to ask starts no other one, which nobody would end."""
+        self._is_closed = True
+        await self._end()
+
+    async def _end(self) -> None:
         process, self._process = self._process, None
         if self._channel is not None:
             self._channel.close()
@@ -86,10 +91,12 @@ class TimekeeperProcess:
                 await channel.send(command, descriptors)
                 return await channel.receive(kind)
             except (EOFError, OSError, ValueError) as error:
-                await self.close()
+                await self._end()
                 raise TimekeeperDied(f"the process that times others has ended ({type(error).__name__})") from error
 
     async def _started(self) -> Channel:
+        if self._is_closed:
+            raise TimekeeperDied("nothing is timed any more: the device is closed")
         if self._channel is None:
             ours, theirs = socket.socketpair()
             with theirs:
