@@ -25,6 +25,19 @@ class Bottleneck(StrEnum):
     fault = "fault"
     """It does not work; see the verdict."""
 
+    @property
+    def in_words(self) -> str:
+        """What stands behind "limited by"."""
+        return _IN_WORDS.get(self.value, self.value.replace("_", " "))
+
+
+_IN_WORDS = {
+    "parallelism": "too little parallel work",
+    "overhead": "the overhead of a call",
+    "compute": "arithmetic",
+    "at_floor": "the machine",
+}
+
 
 class AdviceAction(StrEnum):
     """What to try next, in words that every synthesizer understands. The generator maps them to tunables."""

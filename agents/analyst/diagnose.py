@@ -162,4 +162,5 @@ def _summary(
     worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
     least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
     summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
-    return summary + analysis.named.replace("_", " ") + (f" ({analysis.in_short})" if analysis.in_short else "")
+    named = analysis.named.in_words if cautious else analysis.named.replace("_", " ")
+    return summary + named + (f" ({analysis.in_short})" if analysis.in_short else "")

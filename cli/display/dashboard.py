@@ -191,7 +191,7 @@ def _why(node: NodeRecord) -> str:
     if diagnosis is None:
         return ""
     if diagnosis.verdict is Verdict.correct:
-        return diagnosis.bottleneck.replace("_", " ")
+        return diagnosis.bottleneck.in_words
     return next(iter(diagnosis.summary.splitlines()), "")
 
 

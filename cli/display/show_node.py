@@ -98,7 +98,7 @@ def _timings(rows: list[MeasurementRow]) -> Table:
 
 def _diagnosis(diagnosis: DiagnosisRow) -> Iterator[str]:
     again = " of the confirmation" if diagnosis.confirmation else ""
-    yield f"[bold]diagnosis{again}[/]  {escape(diagnosis.bottleneck.replace('_', ' '))}: {escape(diagnosis.summary)}"
+    yield f"[bold]diagnosis{again}[/]  {escape(diagnosis.bottleneck.in_words)}: {escape(diagnosis.summary)}"
     for finding in diagnosis.evidence:
         yield f"  {escape(finding.name)} {escape(finding.value)}: {escape(finding.meaning)}"
     for advice in diagnosis.advice:

@@ -170,6 +170,8 @@ def test_of_a_time_that_is_too_noisy_nobody_says_what_a_change_did(noisy: str) -
         opened=given.opened(cautious=True),
     )
     (family,) = [finding for finding in diagnose(graph, "n002", event).evidence if finding.name == "parent"]
+    diagnosis = diagnose(graph, "n002", event)
+    assert diagnosis.summary.endswith(f"limited by {diagnosis.bottleneck.in_words}")
     assert family.value == "too noisy beside n001" and family.meaning.startswith("the times do not tell whether")
 
 
@@ -313,6 +315,7 @@ def test_counters_of_a_device_name_what_limits_it(name: str) -> None:
     diagnosis, (named, first) = CASES[name]
     assert (diagnosis.bottleneck, actions(diagnosis)[0]) == (named, first)
     assert f"limited by {named.replace('_', ' ')}" in diagnosis.summary
+    assert named.in_words and "_" not in named.in_words
     assert len(actions(diagnosis)) == len(set(actions(diagnosis)))
 
 
