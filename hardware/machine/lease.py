@@ -29,8 +29,8 @@ PATIENCE_S = 1.0
 """How long somebody waits before it is said that others have the machine."""
 
 OTHERS = (
-    "another session of this home is at work on this machine: timing takes turns, so both take longer, and what they "
-    "do between (planning, writing) makes short times less certain"
+    "another session of this home is at work on this machine: timing, compiling and verifying take turns, so both take "
+    "longer"
 )
 
 

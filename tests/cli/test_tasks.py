@@ -19,6 +19,7 @@ from kernelswarm.cli.display import task_text
 from kernelswarm.cli.display.dashboard import best_text
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
+    FINISHED,
     OUTSIDE,
     BaselinesMeasured,
     ClaimRequested,
@@ -27,6 +28,7 @@ from kernelswarm.schemas import (
     Interval,
     MemoryOperator,
     NodePlanned,
+    StopRequested,
 )
 from kernelswarm.sessions.outside import views
 from kernelswarm.sessions.outside.joining import outside_author
@@ -195,6 +197,8 @@ def test_a_live_display_says_who_it_waits_for_and_how_to_claim(graph: SearchGrap
     assert task_text.outside_text(graph) == (
         "outside authors: 1 task held by alice; to claim: kernelswarm tasks claim s-test1"
     )
+    graph.stop = StopRequested(reason=FINISHED)  # then it gives no tasks
+    assert task_text.outside_text(graph) == "outside authors: 1 task held by alice"
 
 
 def test_a_leaderboard_has_a_row_for_each_candidate(graph: SearchGraph, capsys: pytest.CaptureFixture[str]) -> None:
