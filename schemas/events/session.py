@@ -83,8 +83,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     say so (0): they timed all finalists again, and waited."""
     cautious: bool = False
     """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
-    say that it is, and name limits in words; counts of more cores than there are count as none. Older sessions do not say so: they went by the
-    median, however noisy."""
+    say that it is, and name limits in words; counts of more cores than there are count as none. Older sessions do not
+    say so: they went by the median, however noisy."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 
