@@ -6,6 +6,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from ...schemas import Bottleneck
 from ...store import DiagnosisRow, MeasurementRow, NodeReport
 from .show_profile import counter_lines, profile_lines, profile_table
 from .summary import NAMES, rank, speedup_cells
@@ -98,7 +99,7 @@ def _timings(rows: list[MeasurementRow]) -> Table:
 
 def _diagnosis(diagnosis: DiagnosisRow) -> Iterator[str]:
     again = " of the confirmation" if diagnosis.confirmation else ""
-    yield f"[bold]diagnosis{again}[/]  {escape(diagnosis.bottleneck.in_words)}: {escape(diagnosis.summary)}"
+    yield f"[bold]diagnosis{again}[/]  {escape(Bottleneck(diagnosis.bottleneck).in_words)}: {escape(diagnosis.summary)}"
     for finding in diagnosis.evidence:
         yield f"  {escape(finding.name)} {escape(finding.value)}: {escape(finding.meaning)}"
     for advice in diagnosis.advice:
