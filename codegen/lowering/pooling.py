@@ -6,10 +6,11 @@ from collections.abc import Callable
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Graph, Node, Ref, SpecialFloat, TensorMeta
 from ..ir.build import compute_dtype, is_float
+from ..ir.poly import poly
 from .pointwise import base_name, is_pointwise
 from .pool_blocks import LARGEST, blocks
 from .views import VIEWS
-from .windows import MOST, Window, call, numbers, padded, sliced
+from .windows import MOST, Window, call, numbers, padded, padded_to_windows, sliced
 
 _MAXIMA = ("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
 _MEANS = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -83,12 +84,14 @@ def _window(pool: Node) -> tuple[Window, int] | None:
     mean = name in _MEANS
     dilation = (1,) * rank if mean else numbers(values.get(4, values.get("dilation", 1)), rank)
     ceil = values.get(4 if mean else 5, values.get("ceil_mode", False))
-    if not size or not stride or not padding or not dilation or ceil or math.prod(size) < 2:
+    if not size or not stride or not padding or not dilation or (ceil and mean) or math.prod(size) < 2:
         return None
-    beside = stride == size and not any(padding) and set(dilation) == {1}
+    beside = stride == size and not any(padding) and set(dilation) == {1} and not ceil
     if math.prod(size) > (LARGEST if beside else MOST):
         return None
     if not isinstance(pool.args[0], Ref) or not is_float(pool.values[0].dtype):
+        return None
+    if ceil and not _are_sizes(pool.values[0].shape):
         return None
     divisor = values.get(6, values.get("divisor_override")) or math.prod(size) if mean else 0
     counts_padding = values.get(5, values.get("count_include_pad", True)) or values.get(
@@ -96,7 +99,15 @@ def _window(pool: Node) -> tuple[Window, int] | None:
     )
     if not isinstance(divisor, int) or (mean and any(padding) and not counts_padding):
         return None
-    return Window(size, stride, padding, dilation), divisor
+    return Window(size, stride, padding, dilation, bool(ceil)), divisor
+
+
+def _are_sizes(shape: tuple[int | str, ...]) -> bool:
+    """Whether rounding up left sizes that indices can be computed with."""
+    try:
+        return all(poly(size) is not None for size in shape)
+    except ValueError:
+        return False
 
 
 def _spelled(node: Node, source: Node, window: Window, divisor: int) -> list[Node]:
@@ -106,8 +117,12 @@ def _spelled(node: Node, source: Node, window: Window, divisor: int) -> list[Nod
     dtype = compute_dtype(result.dtype) if mean else result.dtype
     meta = TensorMeta(shape=result.shape, dtype=dtype, example=result.example)
     nodes: list[Node] = []
-    if any(window.padding):
-        source = padded(f"{node.name}_padded", source, window.padding, 0.0 if mean else SpecialFloat(value="-inf"))
+    fill: Arg = 0.0 if mean else SpecialFloat(value="-inf")
+    if window.reaches_beyond:
+        source = padded_to_windows(f"{node.name}_padded", source, window, result, fill)
+        nodes.append(source)
+    elif any(window.padding):
+        source = padded(f"{node.name}_padded", source, window.padding, fill)
         nodes.append(source)
     parts: list[str] = []
     for number, steps in enumerate(window.taps()):

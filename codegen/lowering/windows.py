@@ -21,6 +21,8 @@ class Window:
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    reaches_beyond: bool = False
+    """Whether the last window may reach beyond the padding: sizes are rounded up."""
 
     def taps(self) -> Iterator[tuple[int, ...]]:
         """Where every element of the window lies, from its first."""
@@ -38,13 +40,29 @@ def numbers(arg: object, rank: int) -> tuple[int, ...]:
 
 def padded(name: str, source: Node, padding: tuple[int, ...], fill: Arg) -> Node:
     """``source`` with ``fill`` around its last dimensions."""
-    meta = source.values[0]
     rank = len(padding)
     wide = [size + 2 * p for size, p in zip(shape_of(source)[-rank:], padding, strict=True)]
-    example = [size + 2 * p for size, p in zip(meta.example[-rank:], padding, strict=True)]
+    example = [size + 2 * p for size, p in zip(source.values[0].example[-rank:], padding, strict=True)]
+    return _filled(name, source, padding, wide, example, fill)
+
+
+def padded_to_windows(name: str, source: Node, window: Window, result: TensorMeta, fill: Arg) -> Node:
+    """``source`` with ``fill`` around its last dimensions, up to the end of the last window of ``result``."""
+    rank = len(window.size)
+    whole = [d * (n - 1) + 1 for n, d in zip(window.size, window.dilation, strict=True)]
+    counts = zip(result.shape[-rank:], window.stride, whole, strict=True)
+    wide = [(poly(count) - 1) * step + reach for count, step, reach in counts]
+    examples = zip(result.example[-rank:], window.stride, whole, strict=True)
+    return _filled(name, source, window.padding, wide, [(n - 1) * step + reach for n, step, reach in examples], fill)
+
+
+def _filled(name: str, source: Node, before: tuple[int, ...], wide: list[Poly], example: list[int], fill: Arg) -> Node:
+    """``source`` with its last dimensions as ``wide`` as that, ``before`` elements of ``fill`` first."""
+    meta, rank = source.values[0], len(before)
     shape = (*meta.shape[:-rank], *map(_dim, wide))
     result = TensorMeta(shape=shape, dtype=meta.dtype, example=(*meta.example[:-rank], *example))
-    pads = Items(items=tuple(p for p in reversed(padding) for _ in range(2)))
+    sides = list(zip(before, wide, shape_of(source)[-rank:], strict=True))
+    pads = Items(items=tuple(side for p, to, size in reversed(sides) for side in (p, _size(to - size - p))))
     return call(name, "aten.constant_pad_nd.default", (Ref(name=source.name), pads, fill), result)
 
 

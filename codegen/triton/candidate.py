@@ -12,6 +12,7 @@ from ..lowering.coverage import elsewhere
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.plan import Plan
 from ..lowering.regions import Fusion, partition
+from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
 from .launch_table import KIND, LaunchTable, launches_literal
@@ -55,7 +56,7 @@ def _is_left(node: Node, nodes: dict[str, Node]) -> bool:
 
 def has_kernels(plan: Plan) -> bool:
     """Whether anything is other than PyTorch would do it: generated, or a convolution with a measured algorithm."""
-    ours = any(is_product(n) or n.target in TEMPLATES or n.target == TUNED for n in plan.externs)
+    ours = any(is_product(n) or n.target in TEMPLATES or n.target in (TUNED, CONVOLUTION_LAST) for n in plan.externs)
     return bool(plan.kernels) or ours
 
 
@@ -135,7 +136,8 @@ class _Written:
     def left(self) -> list[str]:
         """Operators left to PyTorch."""
         gone = {*self.library.fused, *self.library.replaced}
-        return [n.target for n in self.plan.externs if n.name not in gone and n.target != "operator.getitem"]
+        externs = [n for n in self.plan.externs if n.name not in gone and n.target != "operator.getitem"]
+        return [(library_call(n) if n.target == CONVOLUTION_LAST else n).target for n in externs]
 
 
 def _texts(libraries: Sequence[TritonLibrary]) -> list[str]:

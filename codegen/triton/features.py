@@ -30,6 +30,8 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
     products = [node for node in plan.externs if is_product(node) or node.target in TEMPLATES]
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
+    library = [node for node in plan.externs if base_name(node.target) in ("convolution", "_convolution")]
+    own = [node for node in products if node.target == CONVOLUTION]
     return GpuFeatures(
         rows=bool(rows),
         loops=any(length > _SHORT for length in lengths),
@@ -42,11 +44,13 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         full=any(count < 1024 for count in counts),
         half=all(dtype in ("float16", "bfloat16") for dtype in stored),
         products=bool(products),
+        matrices=any(n.target != CONVOLUTION for n in products),
         float32_matrices=any(n.target != CONVOLUTION and n.values[0].dtype == "float32" for n in products),
-        float32_convolutions=any(n.target == CONVOLUTION and n.values[0].dtype == "float32" for n in products),
-        convolutions=any(n.target == CONVOLUTION for n in products),
+        float32_convolutions=any(node.values[0].dtype == "float32" for node in own),
+        convolutions=bool(own),
         windows=spell_windows(graph) != graph,
-        library_convolutions=any(base_name(n.target) in ("convolution", "_convolution") for n in plan.externs),
+        library_convolutions=bool(library),
+        several_convolutions=len(library) + len(own) > 1,
         chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),
         small_chains=any(node.target == CHAIN for node in products),
         row_length=max(lengths, default=0),

@@ -9,6 +9,7 @@ from ..ir.printing import python_poly
 from ..lowering.aten import call, makes_tensor, pyname, unbacked
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
+from .channels_last import CONVOLUTION_LAST, RESULT_LAST, library_call
 from .launch import TritonKernel
 from .layout import Layout, layout_of
 from .source import TritonLibrary
@@ -41,7 +42,8 @@ class TritonHostWrapper(HostWrapper):
         if node.name in self.printed.replaced:
             self._run_all(node.name, self.printed.replaced[node.name])
             return
-        text = call(node, self._tensor)
+        is_last = node.target == CONVOLUTION_LAST
+        text = f"{call(library_call(node), self._tensor)}{RESULT_LAST}" if is_last else call(node, self._tensor)
         if makes_tensor(node):
             text = f"{text[:-1]}, device=device)"
         self.lines.append(f"{node.expr or pyname(node.name)} = {text}")

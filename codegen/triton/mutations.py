@@ -36,6 +36,7 @@ GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("precision", ("tf32x3",)),
         ("variance", ("shifted",)),
         ("templates", (False,)),
+        ("own_convolutions", (False,)),
     ),
     AdviceAction.more_accurate_math: (
         ("math", ("accurate",)),

@@ -39,7 +39,9 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     if not tiled:
         return PointShape(0, settings.block or (1024 if elements >= 1 << 20 else 256))
     if crossed:
-        return PointShape(settings.rows or 32, min(settings.block or 64, 128))
+        # Three channels of a picture, moved to the end, are a narrow tile of many rows.
+        block = min(settings.block or 64, 128, power(last))
+        return PointShape(settings.rows or max(32, 2048 // block), block)
     columns = min(power(last), settings.block or 1024)
     return PointShape(settings.rows or max(1, 2048 // columns), columns)
 

@@ -14,6 +14,7 @@ from ..lowering.wide_attention import spell_wide_attention
 from ..lowering.windows import call
 from .attention import fuse_attention
 from .chain import fuse_chains
+from .channels_last import channels_last
 from .convolution import fuse_convolutions
 from .library_attention import library_attention
 from .library_convolutions import library_convolutions
@@ -29,8 +30,12 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
     if settings.windows:
         graph = spell_windows(graph)
     if settings.templates:
-        graph = fuse_convolutions(fuse_attention(spell_wide_attention(graph)))
+        graph = fuse_attention(spell_wide_attention(graph))
+    if settings.has_own_convolutions:
+        graph = fuse_convolutions(graph)
     graph = library_convolutions(library_attention(graph), settings.tuned)
+    if settings.channels_last and not settings.has_own_convolutions:
+        graph = channels_last(graph)
     nodes = list(graph.nodes)
     if settings.reassociate:
         nodes = _reassociated(nodes)

@@ -58,12 +58,15 @@ class GpuSettings:
     # Products
     templates: bool = True
     """Products, attention and convolutions in Triton where the generator can; else all are left to PyTorch."""
+    own_convolutions: bool = True
+    """With templates: convolutions as well; else they alone are left to PyTorch."""
     windows: bool = True
     """Pooling and convolutions of every channel by itself in Triton, fused with what is around them."""
     tuned: bool = True
     """Convolutions that are left to PyTorch: have cuDNN measure its algorithms instead of going by its heuristics."""
     channels_last: bool = False
-    """Convolutions read their input with its channels last, as a kernel writes it beforehand."""
+    """Convolutions read their input with its channels last, as a kernel writes it beforehand; those of the library
+    write their result so as well, and what stands between them is computed in that order."""
     prologue: str = "narrow"
     """What makes a product's operand is computed on its tiles: ``narrow``: where at most two tiles need each; ``all``;
     ``none``."""
@@ -90,6 +93,11 @@ class GpuSettings:
     """``tf32x3`` of large products from operands that were split beforehand, blocks added up in fp32."""
 
     @property
+    def has_own_convolutions(self) -> bool:
+        """Whether convolutions are computed in Triton where the generator can."""
+        return self.templates and self.own_convolutions
+
+    @property
     def programs(self) -> int:
         """Of a persistent kernel, on the whole device; 0: it has one for each group of rows."""
         return self.persistent * self.multiprocessors
@@ -113,11 +121,15 @@ class GpuFeatures:
     half: bool = False
     """Everything stored in floats is in half precision: approximations cost nothing."""
     products: bool = False
+    matrices: bool = False
+    """Products and attention, convolutions aside."""
     float32_matrices: bool = False
     """Products and attention in fp32."""
     float32_convolutions: bool = False
     convolutions: bool = False
     """Convolutions that a kernel of ours can take."""
+    several_convolutions: bool = False
+    """More than one, whoever takes them."""
     windows: bool = False
     """Pooling, or convolutions of every channel by itself."""
     library_convolutions: bool = False
@@ -151,11 +163,18 @@ def _rows(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
 
 
 def _templates(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if features.float32_convolutions and not features.matrices:
+        # Whose convolutions there are is another tunable.
+        return ()
+    # With nothing around products, all would be left to PyTorch.
+    return (True, False) if features.products and (features.rows or features.pointwise) else ()
+
+
+def _own_convolutions(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     # PyTorch's fp32 convolutions are hard to beat: what is around them, and their algorithm, come first.
     if features.float32_convolutions:
         return (False, True)
-    # With nothing around products, all would be left to PyTorch.
-    return (True, False) if features.products and (features.rows or features.pointwise) else ()
+    return (True, False) if features.convolutions and features.matrices else ()
 
 
 def _tuned(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
@@ -165,6 +184,14 @@ def _tuned(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
         # Measured, an algorithm in TF32 wins: not the one that the reference has.
         return (False,)
     return (True, False) if left and (features.rows or features.pointwise) else ()
+
+
+def _channels_last(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # The library's convolutions in TF32 and in half precision are made for that order: torch.compile takes it, too.
+    # One alone rearranges its input and its result by itself.
+    if features.float32_convolutions and features.several_convolutions and features.error_bound >= FULL_BOUND:
+        return (True, False)
+    return (False, True) if features.convolutions or features.library_convolutions else ()
 
 
 def _precision(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
@@ -209,11 +236,12 @@ GPU_DOMAINS: dict[str, Domain] = {
     "tile_k": _when(lambda t: t.products, 0, 64, 32, 128),
     "precision": _precision,
     "templates": _templates,
+    "own_convolutions": _own_convolutions,
     "prologue": _when(lambda t: t.products, "narrow", "none", "all"),
     "plain": _when(lambda t: t.products, "narrow", "none", "all"),
     "windows": _when(lambda t: t.windows and (t.products or t.library_convolutions), True, False),
     "tuned": _tuned,
-    "channels_last": _when(lambda t: t.convolutions, False, True),
+    "channels_last": _channels_last,
     "reassociate": _when(lambda t: t.chains, True, False),
     "chain": _when(lambda t: t.small_chains, True, False),
     "rows": _rows,
@@ -244,6 +272,7 @@ GPU_DRAFTS = (
     "tile_n",
     "tile_k",
     "templates",
+    "own_convolutions",
     "tuned",
     "channels_last",
     "windows",
@@ -274,15 +303,19 @@ _TILES: tuple[Config, ...] = (
 GPU_STARTS: tuple[Config, ...] = (
     # The library's products, all around them fused: ours must win against them, however few drafts there are.
     {"templates": False},
+    # The library's convolutions in the other order, ours, and the library's as its heuristics choose them.
+    {"channels_last": False},
+    {"channels_last": True},
+    {"own_convolutions": True},
+    {"tuned": False},
     _TILES[0],
     {"chain": True, "tile_n": 256, "tile_k": 128},
     {"chain": False, "tile_m": 64, "tile_n": 128, "tile_k": 128, "warps": 8, "stages": 2},
     # Two programs on a multiprocessor: conv1d in fp16 took 0.140 ms instead of 0.151 (H200).
     {"channels_last": False, "warps": 4, "stages": 4},
     {"channels_last": True},
-    {"templates": True},
-    {"templates": True, "channels_last": True},
-    {"templates": True, "channels_last": True, "tile_n": 256, "warps": 8, "stages": 3},
+    {"own_convolutions": True, "channels_last": False},
+    {"own_convolutions": True, "channels_last": True, "tile_n": 256, "warps": 8, "stages": 3},
     # Few registers, so all threads at once, and what was read is read again from the caches: norms of 8192 elements,
     # and softmax in fp32, are 3 to 7 % faster than with their rows in registers (H200).
     {"row": "loop", "block": 8192, "warps": 16, "stream": True},
@@ -302,9 +335,8 @@ GPU_STARTS: tuple[Config, ...] = (
     {"row": "whole", "persistent": 4, "stages": 2},
     {"row": "whole", "persistent": 2, "stages": 3, "warps": 16},
     {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
-    {"tuned": False},
-    # Each as it is, and where PyTorch's products are the default.
-    *(config for tile_config in _TILES for config in (tile_config, {"templates": True, **tile_config})),
+    # Each as it is, and where PyTorch's convolutions are the default.
+    *(config for tile_config in _TILES for config in (tile_config, {"own_convolutions": True, **tile_config})),
 )
 """Configs for drafts that turn several tunables."""
 

@@ -41,6 +41,8 @@ POOLS: dict[str, Function] = {
     "padded in steps of one": lambda x: F.max_pool2d(x, 3, 1, 1) * 2,
     "of a line": lambda x: F.max_pool1d(x[0], 3) * 2,
     "of a pool": lambda x: F.max_pool2d(F.max_pool2d(activated(x), 2), 2) + 1,
+    "rounded up": lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True) + 1,
+    "rounded up and padded": lambda x: F.max_pool2d(x, 2, 3, 1, ceil_mode=True) + 1,
     "unusual": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True) * 2,
 }
 

@@ -54,9 +54,10 @@ def drafts(source_graph, count, error_bound):
 
 
 def test_a_convolution_alone_is_tried_with_a_measured_algorithm_before_a_kernel():
-    first, second = drafts(convolution(outputs=["conv"]), 2, IN_TF32)
+    first, last, second = drafts(convolution(outputs=["conv"]), 3, IN_TF32)
     assert "torch.ops.aten._convolution.default(x, w, None" in first.source
     assert "@triton.jit" not in first.source
+    assert ".permute(0, 2, 3, 1)" in last.source and "x_last" in last.source
     assert 'input_precision="tf32"' in second.source
 
 

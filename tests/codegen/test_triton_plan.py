@@ -276,6 +276,32 @@ def test_what_is_multiplied_in_tf32_is_rounded_to_it_once():
     assert not any(map(rounds, texts(convolution(outputs=["conv"])).values())), "split where they are multiplied"
 
 
+def test_what_stands_between_library_convolutions_with_channels_last_is_computed_in_that_order():
+    """One kernel rearranges the input, one goes from convolution to convolution, one gives the result back in order."""
+    ones = Items(items=(1, 1))
+    again = ("relu", "again_w", None, ones, ones, ones, False, Items(items=(0, 0)), 1)
+    shape = ("s0", 32, "s1", 30)
+    both = graph(
+        *convolution(call("relu", "relu.default", ("conv",), *shape), outputs=["relu"]).nodes[:-1],
+        source("again_w", 32, 32, 3, 3),
+        call("again", "convolution.default", again, *shape),
+        call("sum", "add.Tensor", ("again", "relu"), *shape),
+        outputs=["sum"],
+    )
+    settings = gpu_settings({"templates": False, "channels_last": True})
+    plan = gpu_plan(both, settings)
+    assert [node.target for node in plan.externs] == ["ks.convolution_last"] * 2
+    assert [sorted(kernel.stores) for kernel in plan.kernels] == [["x_last"], ["relu_last"], ["sum_in_order"]]
+    text = generate_triton(graphs.facts(both), both, settings).source
+    assert text.count(".permute(0, 2, 3, 1)") == 2 and "torch.ops.aten._convolution.default" in text
+    groups = convolution(outputs=["conv"])
+    grouped = [structs.replace(n, args=(*n.args[:8], 2)) if n.name == "conv" else n for n in groups.nodes]
+    tunables = [CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, 5e-3) for made in (both, groups)]
+    assert [values["channels_last"][0] for values in tunables if values] == [True, False], "one alone gains nothing"
+    left = gpu_plan(structs.replace(groups, nodes=tuple(grouped)), settings).externs
+    assert "ks.convolution_last" not in {node.target for node in left}, "the library is slower there"
+
+
 @pytest.mark.parametrize(
     ("slide", "turns"),
     [
@@ -299,16 +325,20 @@ def test_every_output_of_a_transposed_convolution_meets_only_its_taps(slide, tur
 def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
     backend = CODEGEN_BACKENDS["triton"]
-    for dtype, templates in (("float32", False), ("float16", True)):
+    for dtype, tunable, first in (("float32", "own_convolutions", False), ("float16", "templates", True)):
         tunables = backend.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
-        assert tunables["templates"][0] == templates
+        assert tunables[tunable][0] == first
 
 
 def test_drafts_of_an_fp32_convolution_go_on_with_the_generators_own():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    proposals = drafts(convolution(*after, outputs=["relu"]), 2)
-    assert [p.config["templates"] for p in proposals] == [False, True]
-    assert proposals[1].config["precision"] == "tf32"
+    proposals = drafts(convolution(*after, outputs=["relu"]), 3)
+    assert [(p.config["own_convolutions"], p.config["channels_last"]) for p in proposals] == [
+        (False, False),
+        (False, True),
+        (True, False),
+    ]
+    assert proposals[2].config["precision"] == "tf32"
 
 
 @pytest.mark.parametrize(("groups", "fused"), [(64, True), (32, False)])

@@ -28,6 +28,7 @@ def pooled(target, *arguments, shape=("s0", 4, "s1//2", 15)):
         ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), False, True, 3), 4),
         ("max_pool2d.default", ((2, 2), (2, 2)), 4),
         ("max_pool2d.default", ((2, 3), (2, 2), (0, 1)), 6),
+        ("max_pool2d.default", ((3, 3), (2, 2), (0, 0), (1, 1), True), 9),
     ],
 )
 def test_pools_are_read_tap_by_tap_and_fuse_with_what_follows(target, arguments, loads):

@@ -61,3 +61,17 @@ def transposed_lines(x, w, b):
 @case(lambda: [r(2, 16, 40), r(16, 20, 3)], precision="tf32", bound=5e-3)
 def convolution_in_tf32(x, w):
     return F.conv1d(x, w.transpose(0, 1), padding=2, dilation=2)
+
+
+@case(
+    lambda: [r(2, 3, 11, 13), r(8, 3, 3, 3), r(8), r(4, 8, 1, 1), r(4, 8, 3, 3), r(8), r(8)],
+    lambda: [r(1, 3, 9, 10), r(8, 3, 3, 3), r(8), r(4, 8, 1, 1), r(4, 8, 3, 3), r(8), r(8)],
+    templates=False,
+    channels_last=True,
+)
+def library_with_channels_last(x, first, bias, narrow, wide, scale, shift):
+    """Pools, a concatenation, a batch's statistics and a sum between convolutions of the library."""
+    y = F.max_pool2d(torch.relu(F.conv2d(x, first, bias, padding=1)), 3, 2, ceil_mode=True)
+    both = torch.cat([torch.relu(F.conv2d(y, narrow)), torch.relu(F.conv2d(y, wide, padding=1))], 1)
+    normal = F.batch_norm(both, None, None, scale, shift, training=True)
+    return torch.relu(normal + y), normal.mean((2, 3)), F.conv2d(normal, wide).amax(1)

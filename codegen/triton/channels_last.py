@@ -1,0 +1,206 @@
+"""Networks whose library convolutions have channels last: whatever stands between them is computed in that order too.
+
+Every value of the chain has a twin whose channels are its last dimension; the value itself is a view of it, so that
+whoever reads it in the usual order still finds it. The library's fastest convolutions read and write that order, and
+would rearrange their inputs and results by themselves otherwise.
+"""
+
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from ...hardware.machine.work import refs
+from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ..ir.build import is_float
+from ..lowering.lower import PIECEWISE
+from ..lowering.pointwise import base_name, is_pointwise
+from ..lowering.reductions import describe, is_reduction
+from ..lowering.windows import call
+
+CONVOLUTION_LAST = "ks.convolution_last"
+"""A library convolution whose result has its channels last; its arguments are those of ``aten.convolution``, or of
+``aten._convolution``, and its input is a view with the usual order of dimensions."""
+RESULT_LAST = ".permute(0, 2, 3, 1)"
+"""What makes the result of PyTorch's convolution that of :data:`CONVOLUTION_LAST`."""
+
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+"""Dimensions of a value by those of its twin, and the other way round."""
+_RANK = 4
+_PERMUTE = "aten.permute.default"
+_TARGETS = ("aten.convolution.default", "aten._convolution.default")
+
+
+def channels_last(graph: Graph) -> Graph:
+    """The graph with its two-dimensional convolutions, and what stands between them, in twins with channels last.
+
+    Grouped and transposed convolutions stay as they are: the library is slower there with channels last.
+    """
+    rewriting = _Rewriting({node.name: node for node in graph.nodes})
+    if not any(rewriting.takes(node) for node in graph.nodes):
+        return graph
+    for node in graph.nodes:
+        rewriting.visit(node)
+    return Graph(nodes=tuple(rewriting.nodes), symbols=graph.symbols, guards=graph.guards)
+
+
+def library_call(node: Node) -> Node:
+    """The call of PyTorch that a node of :data:`CONVOLUTION_LAST` stands for."""
+    return structs.replace(node, target=_TARGETS[len(node.args) > 9])
+
+
+@dataclass
+class _Rewriting:
+    """One pass over a graph; ``nodes`` is what has been written."""
+
+    before: dict[str, Node]
+    nodes: list[Node] = field(default_factory=list)
+    twins: dict[str, str] = field(default_factory=dict)
+    """By value, its twin in memory or computed."""
+    rewritten: set[str] = field(default_factory=set)
+    """Values that are views of their twins; the others with a twin were rearranged for a convolution."""
+    views: dict[str, str] = field(default_factory=dict)
+    """By value without a twin, a view of it with channels last."""
+    results: dict[str, str] = field(default_factory=dict)
+    """By value that is a result of the graph, its copy in the usual order."""
+
+    def takes(self, node: Node) -> bool:
+        """Whether the node is a convolution that is to have its channels last."""
+        return (
+            node.target in _TARGETS
+            and all(isinstance(arg, Ref) for arg in node.args[:2])
+            and len(node.values[0].shape) == _RANK
+            and is_float(node.values[0].dtype)
+            and not node.args[6]
+            and node.args[8] == 1
+        )
+
+    def visit(self, node: Node) -> None:
+        """Write ``node``, or its twin and a view of that under its name."""
+        if self.takes(node):
+            self._convolution(node)
+        elif node.op == "output":
+            self.nodes.append(structs.replace(node, args=tuple(self._in_order(arg) for arg in node.args)))
+        elif is_reduction(node) and self._reads_twin(node):
+            self._reduction(node)
+        elif (args := self._elementwise(node)) is not None:
+            self._twin(node, args)
+        else:
+            self.nodes.append(node)
+
+    def _twin(self, node: Node, args: tuple[Arg, ...], target: str = "") -> None:
+        name, meta = f"{node.name}_last", node.values[0]
+        twin = structs.replace(node, name=name, target=target or node.target, args=args, values=(_moved(meta),))
+        self.nodes += [twin, _permuted(node.name, name, _FIRST, meta)]
+        self.twins[node.name] = name
+        self.rewritten.add(node.name)
+
+    def _convolution(self, node: Node) -> None:
+        source = next(refs(node.args))
+        meta = self.before[source].values[0]
+        if source not in self.twins:
+            view = self._view_of(source)
+            copy = f"{source}_last"
+            self.nodes.append(call(copy, "aten.clone.default", (Ref(name=view),), _moved(meta)))
+            self.twins[source] = copy
+        read = f"{node.name}_read"
+        self.nodes.append(_permuted(read, self.twins[source], _FIRST, meta))
+        args = (Ref(name=read), *node.args[1:])
+        self._twin(node, args, CONVOLUTION_LAST)
+
+    def _view_of(self, name: str) -> str:
+        if name not in self.views:
+            meta, source = self.before[name].values[0], name
+            if missing := _RANK - len(meta.shape):
+                # As broadcasting reads it.
+                ones, source = (1,) * missing, f"{name}_whole"
+                meta = TensorMeta(shape=(*ones, *meta.shape), dtype=meta.dtype, example=(*ones, *meta.example))
+                sizes = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in meta.shape))
+                self.nodes.append(call(source, "aten.view.default", (Ref(name=name), sizes), meta))
+            self.views[name] = f"{name}_viewed_last"
+            self.nodes.append(_permuted(self.views[name], source, _LAST, _moved(meta)))
+        return self.views[name]
+
+    def _reads_twin(self, node: Node) -> bool:
+        first = node.args[0] if node.args else None
+        return isinstance(first, Ref) and first.name in self.twins
+
+    def _elementwise(self, node: Node) -> tuple[Arg, ...] | None:
+        """Arguments of the node's twin; None where it has none."""
+        name = base_name(node.target)
+        if node.op != "call" or len(node.values) != 1 or len(node.values[0].shape) != _RANK:
+            return None
+        read = list(refs((*node.args, *node.kwargs.values())))
+        if not any(arg in self.twins for arg in read) or any(refs(node.kwargs.values())):
+            return None
+        if any(len(self.before[arg].values) != 1 or len(self._shape(arg)) > _RANK for arg in read):
+            return None
+        if is_pointwise(node.target):
+            return tuple(self._operand(arg) for arg in node.args)
+        if name not in ("slice", *PIECEWISE) or node.kwargs:
+            return None
+        first, *rest = node.args
+        if name == "constant_pad_nd":
+            assert isinstance(rest[0], Items)
+            return (self._operand(first), _pads(rest[0]), *rest[1:])
+        dim = rest[0] if rest else 0
+        if not isinstance(dim, int) or (name == "cat" and not all(len(self._shape(arg)) == _RANK for arg in read)):
+            return None
+        return (self._operand(first), _LAST.index(dim % _RANK), *rest[1:])
+
+    def _shape(self, name: str) -> tuple[int | str, ...]:
+        return self.before[name].values[0].shape
+
+    def _operand(self, arg: Arg) -> Arg:
+        if isinstance(arg, Items):
+            return Items(items=tuple(self._operand(item) for item in arg.items))
+        if not isinstance(arg, Ref) or not self._shape(arg.name):
+            return arg
+        return Ref(name=self.twins[arg.name] if arg.name in self.twins else self._view_of(arg.name))
+
+    def _reduction(self, node: Node) -> None:
+        """A reduction over dimensions of the twin: where channels stay, they are columns."""
+        source = self.before[next(refs(node.args))]
+        spec = describe(node, source)
+        kept = [dim for dim in _LAST if dim not in spec.dims]
+        listed = len(node.args) > 1 and not base_name(node.target).startswith("arg")
+        if not listed or (not spec.keepdim and kept != sorted(kept)):
+            self.nodes.append(node)
+            return
+        dims = Items(items=tuple(sorted(_LAST.index(dim) for dim in spec.dims)))
+        args = (Ref(name=self.twins[source.name]), dims, *node.args[2:])
+        if not spec.keepdim:
+            self.nodes.append(structs.replace(node, args=args))
+            return
+        self._twin(node, args)
+
+    def _in_order(self, arg: Arg) -> Arg:
+        """A result of the graph, which lies in memory in the usual order, as the reference's does."""
+        if not isinstance(arg, Ref) or arg.name not in self.rewritten:
+            return arg
+        if arg.name not in self.results:
+            self.results[arg.name] = f"{arg.name}_in_order"
+            self.nodes.append(
+                call(self.results[arg.name], "aten.clone.default", (arg,), self.before[arg.name].values[0])
+            )
+        return Ref(name=self.results[arg.name])
+
+
+def _permuted(name: str, source: str, order: tuple[int, ...], meta: TensorMeta) -> Node:
+    return call(name, _PERMUTE, (Ref(name=source), Items(items=order)), structs.replace(meta, strides=()))
+
+
+def _moved(meta: TensorMeta) -> TensorMeta:
+    """What is known of a value's twin."""
+    return TensorMeta(
+        shape=tuple(meta.shape[dim] for dim in _LAST),
+        dtype=meta.dtype,
+        example=tuple(meta.example[dim] for dim in _LAST) if meta.example else (),
+    )
+
+
+def _pads(pads: Items) -> Items:
+    """What is padded, from the last dimension on: before and behind each."""
+    pairs: list[tuple[Arg, Arg]] = [(0, 0)] * _RANK
+    for place in range(len(pads.items) // 2):
+        pairs[_RANK - 1 - place] = (pads.items[2 * place], pads.items[2 * place + 1])
+    return Items(items=tuple(pad for dim in reversed(_LAST) for pad in pairs[dim]))
