@@ -5,14 +5,16 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from foreign import MODULES
 from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES
+from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, _Contract
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
 from kernelswarm.schemas import StateFact, Verdict, VerifyReport
 
@@ -102,3 +104,14 @@ async def test_it_is_a_program(make, tmp_path: Path) -> None:
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {entry["name"] for entry in json.loads(done.stdout)} == {*PROPERTIES, SWITCHES, KERNEL_USED}
+
+
+async def test_where_convolutions_run_in_tf32_gradients_may_err_as_the_references_do() -> None:
+    contract = object.__new__(_Contract)
+    contract._carried = SimpleNamespace(tolerance=lambda expected: 1e-4)  # type: ignore[assignment]
+    right, precise = torch.ones(4), torch.full((4,), 1.001)
+    assert contract._difference([right], [right * 1.003]) != ""
+    assert contract._difference([right], [right * 1.003], [precise]) == ""
+    assert contract._difference([right], [right * 1.02], [precise]) != ""
+    unknown = [torch.full((4,), float("nan"))]
+    assert contract._difference([right], [right * 1.003], unknown) != "", "an error that is no number allows nothing"
