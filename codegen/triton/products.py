@@ -169,9 +169,18 @@ def tiles_of(matmul: Product, sizes: Sizes, settings: GpuSettings) -> Tiles:
         tile_m //= 2
     tile_k = min(settings.tile_k or (32 if full else 64), max(16, power(k)))
     warps = settings.warps or (8 if tile_m * tile_n >= 128 * 128 else 4)
-    stage_bytes = (tile_m + tile_n) * tile_k * (4 if full else 2)
-    stages = settings.stages or max(2, min(4, 200_000 // stage_bytes))
+    loads = _loads_of_operands(matmul)
+    stage_bytes = (tile_m * loads["left"] + tile_n * loads["right"]) * tile_k * (4 if full else 2)
+    stages = settings.stages or max(1, min(4, 200_000 // stage_bytes))
     return Tiles(tile_m, tile_n, tile_k, warps, stages, row_split)
+
+
+def _loads_of_operands(matmul: Product) -> dict[str, int]:
+    """How many tiles are on their way for each operand: what makes one on its tiles may read several."""
+    before = {
+        side: len({n.key for r in p.kernel.roots() for n in r.walk() if n.op == "load"}) for side, p in matmul.before
+    }
+    return {side: max(1, before.get(side, 1)) for side in ("left", "right")}
 
 
 def _wastes(m: int, tile: int) -> bool:

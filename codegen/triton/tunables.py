@@ -191,6 +191,9 @@ def _channels_last(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Valu
     # One alone rearranges its input and its result by itself.
     if features.float32_convolutions and features.several_convolutions and features.error_bound >= FULL_BOUND:
         return (True, False)
+    if features.float32_convolutions and features.error_bound < FULL_BOUND:
+        # In that order the library runs some in TF32 that it otherwise does not.
+        return ()
     return (False, True) if features.convolutions or features.library_convolutions else ()
 
 

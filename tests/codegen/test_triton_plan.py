@@ -1,6 +1,8 @@
 """What the Triton backend makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
 import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 
 import graphs
 import pytest
@@ -10,13 +12,17 @@ from triton_texts import launches, texts
 
 from kernelswarm.codegen import Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
+from kernelswarm.codegen.ir.build import load
 from kernelswarm.codegen.ir.poly import poly
 from kernelswarm.codegen.ir.printing import python_poly
+from kernelswarm.codegen.ir.scalar import Scalar
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.convolution_text import Slide
 from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.codegen.triton.power_of_two_split import row_split_of
+from kernelswarm.codegen.triton.prepare import Sizes
+from kernelswarm.codegen.triton.products import products, tiles_of
 from kernelswarm.codegen.triton.scope import Axis
 from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
 from kernelswarm.schemas import Accelerator, Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
@@ -418,3 +424,17 @@ def test_sizes_of_the_device_come_from_its_facts():
     assert backend.tunables(total, graphs.HARDWARE)["split"] == (0, 1, 64, 264, 1056)
     sources = [backend.source(graphs.facts(total), total, {}, facts) for facts in (small, graphs.HARDWARE)]
     assert sources[0] != sources[1]
+
+
+def test_what_makes_an_operand_on_its_tiles_takes_shared_memory_as_well():
+    """The pool before LeNet5's first product has four tiles on their way for each of the operand's."""
+    plan = gpu_plan(graphs.matmul_relu(), gpu_settings({}))
+    sizes = Sizes({name: symbol.example for name, symbol in plan.graph.symbols.items()})
+    (matmul,) = products(plan, sizes, gpu_settings({}), set())
+    loads = [load(f"x{number}", "float32", poly("i0")) for number in range(12)]
+    pool = Scalar("max", "float32", tuple(loads))
+    kernel = SimpleNamespace(roots=lambda: [pool])
+    pooled = replace(matmul, before=(("left", SimpleNamespace(kernel=kernel)),))
+    alone, together = (tiles_of(made, sizes, gpu_settings({})) for made in (matmul, pooled))
+    assert together.stages < alone.stages
+    assert together.stages * (12 * together.m + together.n) * together.k * 4 <= 232_448 or together.stages == 1
