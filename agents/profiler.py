@@ -111,7 +111,7 @@ class Profiler:
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
         makes_its_own = verified is not None and verified.weights == FROM_SEED
-        properties = (NO_WEIGHTS,) if makes_its_own else await self._device.contract(text)
+        properties = (NO_WEIGHTS,) if makes_its_own else await self._device.contract(text, opened.problem)
         broken = [check for check in properties if check.is_essential and not check.ok]
         # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.
         if broken and not opened.counts_device_alone:

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import functools
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,7 +30,7 @@ from ..schemas import (
     sha256,
 )
 from .finished_files import FinishedFiles
-from .harness import inspection, judgement, judging, profiling
+from .harness import inspection, judgement, judging, profiling, short_of_memory
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
 from .harness.late_baseline import LateBaselines
@@ -46,6 +47,8 @@ from .languages.compiling import compile_candidate
 from .machine.lease import Lease
 from .machine.reservations import MemoryReservations
 from .ordinary import Settings
+
+Check = Callable[[Verification], Awaitable[None]]
 
 
 class Device:
@@ -153,10 +156,14 @@ class Device:
         """Compile the baselines for every timed shape and time them once; later calls return the same report."""
         facts = facts or await self.validate_problem(problem)
         self._facts[problem.sha256] = facts
+
+        async def prepared() -> list[BaselineReport]:
+            timings = [(self._timing_of(problem, shape), facts.at(shape)) for shape in facts.timed]
+            short_of_memory.forget(timing for timing, _ in timings)
+            return [await timing.prepare(shape, self._lease) for timing, shape in timings]
+
         async with self._using(problem):
-            reports = [
-                await self._timing_of(problem, shape).prepare(facts.at(shape), self._lease) for shape in facts.timed
-            ]
+            reports = await self.memory.unless_short(problem, prepared, short_of_memory.baselines)
             self._late.start(problem.sha256)
         return several_shapes.report_of(facts.timed, reports)
 
@@ -204,7 +211,10 @@ class Device:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
-        return await self._verified(problem, source, compile_report, Verification.check_everything)
+        step = (problem, source, compile_report, Verification.check_everything)
+        async with self._using(problem):
+            verified = functools.partial(self._verified, *step)
+            return await self.memory.unless_short(problem, verified, short_of_memory.report)
 
     async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
         """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
@@ -247,8 +257,10 @@ class Device:
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         self._facts[problem.sha256] = facts
+        step = (problem, facts, source, compile_report, thorough, effort, patience, limits)
         async with self._using(problem):
-            reports = await self._profiled(problem, facts, source, compile_report, thorough, effort, patience, limits)
+            timed = functools.partial(self._profiled, *step)
+            reports = await self.memory.unless_short(problem, timed, short_of_memory.reports)
         return several_shapes.profile_of(facts.timed, reports)
 
     async def _profiled(
@@ -306,14 +318,20 @@ class Device:
             The timing and "", or None and why there is none.
         """
         async with self._using(problem):
-            return await self._finished.time(problem, facts, text, effort)
+            timed = functools.partial(self._finished.time, problem, facts, text, effort)
+            return await self.memory.unless_short(problem, timed, short_of_memory.missing)
 
-    async def contract(self, source: str) -> tuple[ContractProperty, ...]:
+    async def contract(self, source: str, problem: Problem | None = None) -> tuple[ContractProperty, ...]:
         """Hold a finished file (:func:`.dropin.finish`) against the contract suite: is it a drop-in for its reference?
 
-        Its native code is compiled first. It takes some ten seconds; nothing is timed.
+        Its native code is compiled first. It takes some ten seconds; nothing is timed. With the ``problem`` it was
+        written for, that problem's memory is used, and waited for.
         """
-        return await self._finished.contract(source)
+        if problem is None:
+            return await self._finished.contract(source)
+        async with self._using(problem):
+            checked = functools.partial(self._finished.contract, source)
+            return await self.memory.unless_short(problem, checked, short_of_memory.properties)
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""

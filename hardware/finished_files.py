@@ -39,8 +39,7 @@ class FinishedFiles:
         """As :meth:`.Device.contract`."""
         built = await self._built(source)
         seconds = max(self._settings.pool.candidate_seconds, CONTRACT_SECONDS)
-        async with self._lease.shared():
-            return await contract_of(self._launcher, source, seconds=seconds, built=built)
+        return await contract_of(self._launcher, self._lease, source, seconds=seconds, built=built)
 
     async def forget(self, problem: str) -> None:
         """End the processes of the problem of this digest."""

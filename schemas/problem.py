@@ -183,6 +183,10 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     """How far off the wrong answer is that is nearest to the right one, on the inputs that show it best: at least so
     many error bounds. None in older events, and where no wrong answer has the form of the answer."""
 
+    peak_bytes: int = 0
+    """Most bytes of an accelerator that a call of the reference took, weights, inputs and outputs included; 0 in older
+    events, and on a processor."""
+
     @property
     def timed(self) -> tuple[ShapeFacts, ...]:
         """The shapes at which candidates are timed, at least one."""

@@ -2,7 +2,9 @@
 
 from ...schemas import ContractProperty
 from ..languages.program_runs import starts_programs
-from ..processes.messages import Failure
+from ..machine.lease import Lease
+from ..machine.slices import NO_LIMIT, in_slices
+from ..processes.messages import HOST, Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .calls.answering import describe
 from .launcher import Launcher
@@ -10,9 +12,11 @@ from .messages.contract import CheckContract, ContractChecked
 
 
 async def contract_of(
-    launcher: Launcher, source: str, *, seconds: float, built: tuple[str, ...] = ()
+    launcher: Launcher, lease: Lease, source: str, *, seconds: float, built: tuple[str, ...] = ()
 ) -> tuple[ContractProperty, ...]:
-    """Hold the finished file ``source`` against the contract, in a process of its own.
+    """Hold the finished file ``source`` against the contract, in a process of its own, as a sharer of ``lease``.
+
+    It compiles most of the time, and stands still while somebody times something on an accelerator.
 
     What it compiles for itself is played back from the artifacts named ``built``.
 
@@ -22,10 +26,19 @@ async def contract_of(
         HarnessError: no process can be started.
     """
     compiles = "triton" in source or (not built and starts_programs(source))
-    worker = await launcher.spawn("contract", programs=compiles)
+    async with lease.shared():
+        worker = await launcher.spawn("contract", programs=compiles)
     command = CheckContract(source=source, artifacts=str(launcher.artifacts), built=built)
     try:
-        answer, _ = await worker.ask(command, ContractChecked, seconds=seconds)
+        if launcher.device == HOST:
+            async with lease.shared():
+                answer, _ = await worker.ask(command, ContractChecked, seconds=seconds)
+        else:
+            answer, _ = await in_slices(
+                lambda: worker.ask(command, ContractChecked, seconds=NO_LIMIT),
+                *(lease, lease.shared, worker.send),
+                limit_s=seconds,
+            )
     except TimeoutError:
         return _broken(f"it did not end within {seconds:g} s")
     except (WorkerDied, WorkerConfused) as error:

@@ -13,7 +13,7 @@ from .messages.commands import UNMEASURABLE, Compared, Expected, Output
 
 _SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file system")
 _WALLS = "; a judged process starts no program and writes in its own folder alone: compile while the file is imported"
-_MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError")
+_MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError|out of memory")
 
 MOST_CHARACTERS = 16_000
 """Of what a verdict quotes."""

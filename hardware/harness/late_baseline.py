@@ -8,15 +8,15 @@ done the baselines' process is started anew and takes it from the caches, in sec
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from msgspec.structs import replace
 
 from ...schemas import BaselineStatus, HarnessError, ShapeFacts
 from ..machine.lease import Lease
+from ..machine.slices import NO_LIMIT, in_slices
 from ..processes.messages import HOST, Done, Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .baseline_process import BaselineProcess
@@ -34,9 +34,8 @@ WORK_SECONDS = 600.0
 """How long it may work, without the time in which it stands still."""
 SLICE_SECONDS = 2.0
 """How long it has an accelerator before somebody who waits gets it."""
-POLL_SECONDS = 0.02
-"""How often is looked whether somebody waits: so long a timing on a processor is held up."""
-_NO_LIMIT = 1e7
+MOST_COMPILERS = 8
+"""Helper processes that compile the kernels it tries on an accelerator: nobody is timed in its process."""
 
 PENDING = BaselineStatus(
     name=NAME, ok=False, seconds=0.0, detail="compiled in the background, joins when it is there", pending=True
@@ -121,7 +120,15 @@ class LateBaseline:
         except HarnessError as error:
             return _failed(str(error), began)
         try:
-            return await self._in_slices(worker, self._built(worker))
+            on_processor = self._launcher.device == HOST
+            return await in_slices(
+                lambda: self._built(worker),
+                self._lease,
+                self._lease.shared if on_processor else self._lease.exclusive,
+                worker.send,
+                limit_s=WORK_SECONDS,
+                least_s=0.0 if on_processor else SLICE_SECONDS,
+            )
         except WorkerDied as error:
             return _failed(f"its process {ended_in_words(error)}", began)
         except (WorkerConfused, HarnessError, TimeoutError) as error:
@@ -132,51 +139,16 @@ class LateBaseline:
 
     async def _built(self, worker: Worker) -> BaselineStatus:
         timed = self._timing.timed
-        await ask_reference(worker, timed.host.command, Opened, seconds=_NO_LIMIT)
+        await ask_reference(worker, timed.host.command, Opened, seconds=NO_LIMIT)
         state = await timed.state()
         for case in await timed.cases():
             upload = Upload(inputs=case.inputs, state=state)
-            await ask_reference(worker, upload, Done, [case.file], seconds=_NO_LIMIT)
-        built, _ = await worker.ask(Build(name=NAME), Built, seconds=_NO_LIMIT)
+            await ask_reference(worker, upload, Done, [case.file], seconds=NO_LIMIT)
+        threads = 1 if self._launcher.device == HOST else min(MOST_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
+        built, _ = await worker.ask(Build(name=NAME, threads=threads), Built, seconds=NO_LIMIT)
         if isinstance(built, Failure):
             return BaselineStatus(name=NAME, ok=False, seconds=0.0, detail=built.message)
         return BaselineStatus(name=NAME, ok=built.ok, seconds=built.seconds, detail=built.detail)
-
-    async def _in_slices(self, worker: Worker, work: Awaitable[BaselineStatus]) -> BaselineStatus:
-        """What ``work`` comes to, which ``worker`` does only while it holds the lease.
-
-        Raises:
-            HarnessError: it works for too long.
-        """
-        on_processor = self._launcher.device == HOST
-        least = 0.0 if on_processor else SLICE_SECONDS
-        worked = 0.0
-        task = asyncio.ensure_future(work)
-        try:
-            while not task.done():
-                async with self._lease.shared() if on_processor else self._lease.exclusive():
-                    began = time.monotonic()
-                    _signal(worker, signal.SIGCONT)
-                    while not task.done():
-                        await asyncio.wait({task}, timeout=POLL_SECONDS)
-                        if time.monotonic() - began >= least and self._lease.is_wanted():
-                            break
-                    if not task.done():
-                        _signal(worker, signal.SIGSTOP)
-                    worked += time.monotonic() - began
-                if worked > WORK_SECONDS and not task.done():
-                    raise HarnessError(f"it was not done after {WORK_SECONDS:g} s of work")
-            return task.result()
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-
-
-def _signal(worker: Worker, number: signal.Signals) -> None:
-    """To its whole group: the compilers that it runs have to stand still as well."""
-    if worker.pid and worker.alive:
-        with contextlib.suppress(OSError):
-            os.killpg(worker.pid, number)
 
 
 def _failed(why: str, began: float) -> BaselineStatus:

@@ -2,8 +2,8 @@
 
 from ...schemas import Accelerator, Graph, Items, ProblemFacts, Ref
 from ...schemas.graph import Arg
-from .inputs.sizes import bytes_of
-from .validation_process import memory_needed, memory_needed_on_device
+from .inputs.sizes import bytes_of, is_large
+from .validation_process import largest_call, memory_needed, memory_needed_on_device
 
 PROCESS_BYTES = 256 << 20
 """Of main memory that a process with torch in it takes beside its tensors."""
@@ -11,10 +11,15 @@ CONTEXT_BYTES = 640 << 20
 """Of a device's memory that a process with a CUDA context, its libraries and their workspaces takes."""
 PROCESSES = 4
 """On a processor: fork server, reference, baselines, candidate."""
-CONTEXTS = 7
-"""On a device: reference, baselines, three candidates, two profilers."""
+CONTEXTS = 8
+"""On a device: reference, baselines, four candidates, two profilers; or those of ordinary processes."""
 COPIES = 5
 """Of weights and intermediates: reference, its float64 (two), baselines, candidate."""
+CALLS_ON_DEVICE = 10
+"""Of what a call takes on a device, as measured: reference and its float64 (three), baselines, and the baselines and
+candidates that are timed in ordinary processes (six), or those of a finalist."""
+LARGE_CALLS_ON_DEVICE = 8
+"""The same where one candidate is timed at a time."""
 SHARE = 0.95
 """Of a device's memory: the driver keeps some for itself."""
 
@@ -26,6 +31,9 @@ def capacity_of(host_bytes: int, accelerator: Accelerator | None) -> int:
 
 def demand_of(facts: ProblemFacts, accelerator: Accelerator | None) -> int:
     """Bytes that a session of the problem reserves."""
+    if accelerator is not None and facts.peak_bytes:
+        calls = LARGE_CALLS_ON_DEVICE if is_large(*largest_call(facts)) else CALLS_ON_DEVICE
+        return CONTEXTS * CONTEXT_BYTES + memory_needed_on_device(facts)[0] + calls * facts.peak_bytes
     weights = sum(bytes_of(fact.shape, fact.dtype) for fact in facts.parameters.values())
     beside = COPIES * (weights + (largest_live_bytes(facts.graph) if facts.graph else 0))
     if accelerator is None:

@@ -5,10 +5,15 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
 
 from ...schemas import Accelerator, Problem, ProblemFacts
 from ..machine.reservations import MemoryReservations, Notice, Reservation
+from .judgement import ran_out_of_memory
 from .memory_demand import demand_of
+
+T = TypeVar("T")
+Reason = Callable[[T], str]
 
 IDLE_S = 60.0
 """A problem that nobody has used for so long gives its memory up if somebody waits for some."""
@@ -73,6 +78,36 @@ class ProblemMemory:
             yield
         finally:
             everything.release()
+
+    async def have_all(self, problem: Problem) -> bool:
+        """Hold all of an accelerator's memory until the problem is released, waiting for its neighbours to end.
+
+        False where it had all before, or there is no accelerator. For a problem that is in use; not to be asked for
+        while the lease is held.
+        """
+        key = problem.sha256
+        async with self._guards[key]:
+            held = self._held.get(key)
+            if self._accelerator is None or (held is not None and held.size >= self.reservations.capacity):
+                return False
+            for other in [other for other in self._held if other != key and not self._users[other]]:
+                await self._give_up(other)
+            # First of all: two that want everything would wait for each other.
+            if held is not None:
+                self._held.pop(key).release()
+            everything = self.reservations.capacity
+            self._held[key] = await self.reservations.reserve(everything, problem.name, self._notice(problem))
+            return True
+
+    async def unless_short(self, problem: Problem, attempt: Callable[[], Awaitable[T]], reason: Reason[T]) -> T:
+        """What ``attempt`` comes to; where that ran out of memory, it is done once more with all of it.
+
+        ``reason`` says what went wrong. Conditions as of :meth:`have_all`.
+        """
+        result = await attempt()
+        if ran_out_of_memory(reason(result)) and await self.have_all(problem):
+            return await attempt()
+        return result
 
     def release(self, key: str) -> None:
         """Let others have the memory of the problem with this sha256, whose processes have ended."""

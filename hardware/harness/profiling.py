@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
 
 from ...schemas import (
     CompileReport,
@@ -36,6 +37,8 @@ from .timing.effort import USUAL, Effort
 from .timing.interleaved import Part
 from .timing.timekeeping import TimedProcess, TimekeeperDied
 from .untrusted import UntrustedCandidate
+
+T = TypeVar("T")
 
 FROZEN = "+frozen"
 """Layer: it stands still while others are timed, and what it left is read from outside."""
@@ -89,26 +92,27 @@ async def profile(
         now = measured_again(launcher.pool, hardware) if timing.on_processor else hardware
         return floor_of(facts, now, timing.copies)
 
-    async def one_process() -> tuple[Part, Counters | None]:
+    async def some_processes() -> list[tuple[Part, Counters | None]]:
         slow: list[Memoizes] = []
         while True:
             try:
-                return await one_try()
+                # Of one that was slow there is one more at a time.
+                return await one_try(1 if slow else _at_once(timing, plan, effort, len(parts)))
             except Memoizes as error:
                 slow.append(error)
                 fresh_data.judge(slow)
 
-    async def one_try() -> tuple[Part, Counters | None]:
+    async def one_try(count: int) -> list[tuple[Part, Counters | None]]:
         nonlocal replayed
         await timing.prepare(facts, lease)
         replayed = replayed and timing.is_recorded
         try:
-            return await _in_one_process(timing, lease, waits, another, floor, floor_now, plan, replayed)
+            return await _in_processes(timing, lease, waits, another, floor, floor_now, plan, replayed, count)
         except CannotReplay:
             # It and the baselines are timed call by call, then.
             replayed = False
             parts.clear()
-            return await one_try()
+            return await one_try(count)
 
     def worked() -> float:
         return time.monotonic() - began - sum(waits)
@@ -121,11 +125,12 @@ async def profile(
     try:
         while not effort.is_enough(len(parts), plan.processes, worked(), result):
             try:
-                part, counters = await one_process()
+                measured = await some_processes()
             except (BaselinesDied, TimekeeperDied):
                 # Once is somebody else's doing; a candidate that can kill them would do so again.
-                part, counters = await timing.deaths.timed_again(one_process)
-            parts.append(part)
+                measured = await timing.deaths.timed_again(some_processes)
+            parts += [part for part, _ in measured]
+            counters = measured[-1][1]
         timing.deaths.survived()
     except Judged as error:
         return ProfileReport(verdict=error.verdict, isolation=layers, evidence=error.evidence, seconds=worked())
@@ -142,7 +147,17 @@ async def profile(
     )
 
 
-async def _in_one_process(
+def _at_once(timing: BaselineProcess, plan: interleaved.Plan, effort: Effort, parts: int) -> int:
+    """How many processes are prepared before the device is taken for all of them: others wait for it, too.
+
+    On a processor one: each of its threads wants a core. And one where memory holds one, or time is up.
+    """
+    if timing.on_processor or timing.timed.host.large or effort.is_late:
+        return 1
+    return max(1, (effort.processes or plan.processes) - parts)
+
+
+async def _in_processes(
     timing: BaselineProcess,
     lease: Lease,
     waits: list[float],
@@ -151,32 +166,71 @@ async def _in_one_process(
     floor_now: Callable[[], Floor],
     plan: interleaved.Plan,
     replayed: bool,
-) -> tuple[Part, Counters | None]:
-    """Time a fresh process of the candidate, and judge it; ``waits`` gets the seconds in which others had the lease.
+    count: int,
+) -> list[tuple[Part, Counters | None]]:
+    """Time ``count`` fresh processes of the candidate one after the other, and judge them.
+
+    The lease is waited for three times, whatever their number. ``waits`` gets the seconds in which others had it.
 
     Raises:
-        CannotReplay: its calls were to be ``replayed``, and cannot be.
-        Judged: something is wrong with it.
+        CannotReplay: their calls were to be ``replayed``, and cannot be.
+        Judged: something is wrong with one of them.
     """
     async with contextlib.AsyncExitStack() as held:
-        async with counted(lease.shared(), waits):
-            untrusted = await held.enter_async_context(another())
+
+        async def prepared() -> TimedOutside | SelfTimed:
+            own = await held.enter_async_context(contextlib.AsyncExitStack())
+            untrusted = await own.enter_async_context(another())
             process = await _process(timing, untrusted, floor, floor_now, replayed)
-            held.push_async_callback(process.close)
+            own.push_async_callback(process.close)
             await process.prepare()
+            return process
+
+        async with counted(lease.shared(), waits):
+            processes = await _all(prepared() for _ in range(count))
+        measured: list[tuple[Part, Counters | None]] = []
         try:
             async with counted(lease.exclusive(), waits):
-                measurement = await process.interleave(plan)
+                for process in processes:
+                    with _alone(process, processes):
+                        measured.append(await process.interleave(plan))
         except (Judged, HarnessError):
             # A wrong answer says more than what came of it.
             async with counted(lease.shared(), waits):
-                await process.check_taken()
+                for process in processes[: len(measured) + 1]:
+                    await process.check_taken()
             raise
         # Not beside what somebody else times now.
         async with counted(lease.shared(), waits):
-            await process.check_taken()
-            await process.check_afterwards()
-    return measurement
+            await _all(_checked(process) for process in processes)
+    return measured
+
+
+async def _checked(process: TimedOutside | SelfTimed) -> None:
+    await process.check_taken()
+    await process.check_afterwards()
+
+
+@contextlib.contextmanager
+def _alone(process: TimedOutside | SelfTimed, processes: Sequence[TimedOutside | SelfTimed]) -> Iterator[None]:
+    """The other processes of the candidate stand still, or one could slow what another is compared with."""
+    others = [other.untrusted.worker for other in processes if other is not process]
+    for worker in others:
+        worker.stand_still()
+    try:
+        yield
+    finally:
+        for worker in others:
+            worker.go_on()
+
+
+async def _all(steps: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do all of them at once, each to its end; raises what the first of them raised that failed."""
+    results = await asyncio.gather(*steps, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
 
 
 async def _process(

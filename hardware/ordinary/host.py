@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import functools
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, Timing
 from ..harness.inputs.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
@@ -15,9 +16,11 @@ from ..harness.timing import interleaved
 from ..harness.timing.background_load import BackgroundLoad
 from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.interleaved import CANDIDATE, Part
+from ..harness.validation_process import is_large_call
 from ..languages import program_runs
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
+from ..machine.slices import NO_LIMIT, in_slices
 from ..processes.messages import HOST
 from ..processes.scratch import Scratch
 from .agreement import difference
@@ -114,12 +117,18 @@ class OrdinaryHost:
                 began = time.monotonic()
                 while not effort.is_enough(len(parts), PROCESSES, time.monotonic() - began, result):
                     missing = (effort.processes or PROCESSES) - len(parts)
-                    parts += await self._some_processes(text, lease, 1 if effort.is_late else min(PROCESSES, missing))
+                    most = 1 if effort.is_late or self._is_large else PROCESSES
+                    parts += await self._some_processes(text, lease, min(most, missing))
             except asyncio.CancelledError:
                 # One of them may still be asked something, by a thread.
                 await asyncio.shield(self._end_baselines())
                 raise
         return result()
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether an accelerator's memory holds few of its calls."""
+        return self.settings.accelerator is not None and is_large_call(self._facts.shapes[0])
 
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""
@@ -201,14 +210,26 @@ class OrdinaryHost:
             "player": PLAYER if name == CANDIDATE and self._built else "",
         }
         try:
-            async with turn or contextlib.nullcontext(), lease.shared():
-                await _in_thread(lambda: process.load(command, seconds))
+            async with turn or contextlib.nullcontext():
+                await self._loaded(process, command, seconds, lease)
         except BaseException:
             await self._end([process])
             raise
         if name == CANDIDATE:
             self.isolation = process.layers
         return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
+
+    async def _loaded(self, process: OrdinaryProcess, command: Mapping[str, Any], seconds: float, lease: Lease) -> None:
+        """Loading compiles: on an accelerator the process stands still while others time something there."""
+        if self.settings.accelerator is None:
+            async with lease.shared():
+                await _in_thread(lambda: process.load(command, seconds))
+            return
+        load = functools.partial(process.load, command, NO_LIMIT)
+        try:
+            await in_slices(lambda: _in_thread(load), lease, lease.shared, process.send, limit_s=seconds)
+        except TimeoutError:
+            raise Missing(f"{process.label} did not load within {seconds:g} s") from None
 
     def _trust(self, name: str, text: str) -> str:
         """Triton compiles in the process that launches, a file may as well, and needs programs for it."""

@@ -101,10 +101,14 @@ class OrdinaryProcess:
         """Whether it has not ended, and answers."""
         return self._process.returncode is None and not self._is_lost
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it and to whatever it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
     async def close(self) -> None:
         """End it and whatever it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self.send(signal.SIGKILL)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         await subprocesses.reaped(self._process)

@@ -174,6 +174,18 @@ class Worker:
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGCONT)
 
+    def stand_still(self) -> None:
+        """Stop it until :meth:`go_on`."""
+        if self.pid and self._ended is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGSTOP)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to its whole group, the compilers that it runs included."""
+        if self.pid and self._ended is None:
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, number)
+
     async def ended(self) -> Ended:
         """How it ended; waits for that, and lets go of it."""
         return await self._await_end()

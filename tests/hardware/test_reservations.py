@@ -6,6 +6,7 @@ import signal
 import sys
 
 import pytest
+from msgspec import structs
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.harness import memory_demand
@@ -180,6 +181,46 @@ async def test_an_idle_problem_gives_its_memory_up_to_one_that_waits(tmp_path):
     await memory.close()
     await other.close()
     assert memory.reservations.holdings() == []
+
+
+async def test_what_ran_out_of_memory_beside_neighbours_is_done_once_more_alone(tmp_path):
+    device = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
+    capacity, results, notices = 3 * memory_demand.demand_of(facts(1 << 20), device), ["out of memory", "fine"], []
+
+    async def forget(key: str) -> None:
+        memory.release(key)
+
+    async def attempt() -> str:
+        return results.pop(0)
+
+    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, capacity), device, forget)
+    neighbour = await memory.reservations.reserve(1, "neighbour")
+    memory.notify(problem("a"), lambda text: (notices.append(text), text and neighbour.release()))
+    async with memory.using(problem("a"), facts(1 << 20)):
+        assert await asyncio.wait_for(memory.unless_short(problem("a"), attempt, str), LIMIT_S) == "fine"
+        assert [holding.size for holding in memory.reservations.holdings()] == [capacity]
+        assert "neighbour" in notices[0] and not results
+        results.append("CUDA out of memory")
+        assert await memory.unless_short(problem("a"), attempt, str) == "CUDA out of memory", "it had all there is"
+    await memory.close()
+
+
+async def test_main_memory_is_not_waited_for_by_what_ran_out_of_it(tmp_path):
+    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, 8 * GIB), None, lambda key: asyncio.sleep(0))
+    async with memory.using(problem("a"), facts(1 << 20)):
+        assert not await memory.have_all(problem("a"))
+    await memory.close()
+
+
+def test_what_a_call_was_seen_to_take_on_a_device_counts_and_not_what_its_graph_says():
+    device = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
+    seen = structs.replace(facts(1 << 20), peak_bytes=GIB)
+    least = memory_demand.CALLS_ON_DEVICE * GIB + memory_demand.CONTEXTS * memory_demand.CONTEXT_BYTES
+    assert least < memory_demand.demand_of(seen, device) < least + GIB // 4
+    large = structs.replace(facts(2 * GIB), peak_bytes=4 * GIB)
+    more = structs.replace(large, peak_bytes=5 * GIB)
+    one_at_a_time = memory_demand.demand_of(more, device) - memory_demand.demand_of(large, device)
+    assert one_at_a_time == memory_demand.LARGE_CALLS_ON_DEVICE * GIB
 
 
 def test_intermediates_count_while_they_are_needed():

@@ -67,6 +67,7 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
             input_kinds=examination.input_kinds(),
             weight_exponents=examination.problem.weight_exponents,
             distance=examination.distance,
+            peak_bytes=examination.peak_bytes,
         )
     )
 

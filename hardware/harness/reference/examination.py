@@ -89,6 +89,8 @@ class Examination:
     """What a call leaves of that, by timed shape."""
     needed: dict[str, int] = field(default_factory=dict)
     """Bytes of the inputs that the answer cannot do without, by timed shape."""
+    peak_bytes: int = 0
+    """Most bytes of an accelerator that a call took, weights, inputs and outputs included."""
     sizes: dict[str, int] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
     usual: dict[str, Usual] = field(default_factory=dict)
@@ -119,7 +121,9 @@ class Examination:
         taken.clear()
         self._check_drawn_again(name, inputs)
         began = time.monotonic()
+        current_device().begin_peak()
         first = _called_from(FIXED_SEEDS[0], self.reference, self.problem, inputs)
+        self.peak_bytes = max(self.peak_bytes, current_device().peak_bytes)
         half = time.monotonic() - began
         _check_deterministic(self.reference, self.problem, name, inputs, first)
         self._check_depends(name, inputs, first)

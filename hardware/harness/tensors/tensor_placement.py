@@ -60,6 +60,13 @@ class TensorDevice(Protocol):
     def tidy(self) -> None:
         """Let others have the memory that this process does not use just now."""
 
+    def begin_peak(self) -> None:
+        """From now on :attr:`peak_bytes` counts."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes that tensors of this process took on its accelerator at once since then; 0 in main memory."""
+
     def poison_free_memory(self, like: Sequence[object]) -> None:
         """Leave a pattern in free memory of the sizes of the tensors in ``like``, where malloc's own does not reach."""
 
@@ -104,6 +111,11 @@ class MainMemory:
 
     def tidy(self) -> None:
         """What is freed goes back by itself."""
+
+    peak_bytes = 0
+
+    def begin_peak(self) -> None:
+        """Nothing is counted here."""
 
     def poison_free_memory(self, like: Sequence[object]) -> None:
         """Malloc does that."""
@@ -163,6 +175,16 @@ class Accelerator:
         """Hand the blocks back that torch keeps for later: baselines and candidates need the memory, too."""
         if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > TIDIED_BYTES:
             torch.cuda.empty_cache()
+
+    def begin_peak(self) -> None:
+        """From now on :attr:`peak_bytes` counts."""
+        torch.cuda.reset_peak_memory_stats(self.device)
+
+    @property
+    def peak_bytes(self) -> int:
+        """By torch's allocator."""
+        peak: int = torch.cuda.max_memory_allocated(self.device)
+        return peak
 
     def poison_free_memory(self, like: Sequence[object]) -> None:
         """Take blocks as large, and let them go: torch hands out the same ones to whoever asks for as much next."""

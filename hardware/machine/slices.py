@@ -1,0 +1,67 @@
+"""Work of a process in slices: it stands still whenever somebody else is to have the machine."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from .lease import Lease
+
+POLL_SECONDS = 0.02
+"""How often is looked whether somebody waits: so long a timing is held up."""
+
+NO_LIMIT = 1e6
+"""Seconds: for who asks a process that works in slices, where standing still counts."""
+
+T = TypeVar("T")
+
+
+async def in_slices(
+    work: Callable[[], Awaitable[T]],
+    lease: Lease,
+    held: Callable[[], AbstractAsyncContextManager[None]],
+    send: Callable[[signal.Signals], None],
+    *,
+    limit_s: float,
+    least_s: float = 0.0,
+) -> T:
+    """What ``work`` comes to, which a process does only while the lease is ``held``; it has to run in the beginning.
+
+    Args:
+        work: asks the process, and waits as long as it takes.
+        lease: whoever waits for it gets it, after at least ``least_s`` seconds of a slice.
+        held: how it is held, ``lease.shared`` or ``lease.exclusive``.
+        send: a signal to the process and to whatever it started.
+        limit_s: seconds that it may work, without the time in which it stands still.
+        least_s: see ``lease``.
+
+    Raises:
+        TimeoutError: it worked for longer. ``work`` is cancelled; the process may stand still.
+    """
+    task: asyncio.Future[T] | None = None
+    worked = 0.0
+    try:
+        while task is None or not task.done():
+            async with held():
+                began = time.monotonic()
+                if task is None:
+                    task = asyncio.ensure_future(work())
+                else:
+                    send(signal.SIGCONT)
+                while not task.done():
+                    await asyncio.wait({task}, timeout=POLL_SECONDS)
+                    now = time.monotonic() - began
+                    if worked + now > limit_s or (now >= least_s and lease.is_wanted()):
+                        break
+                if not task.done():
+                    send(signal.SIGSTOP)
+                worked += time.monotonic() - began
+            if worked > limit_s and not task.done():
+                raise TimeoutError(f"it was not done after {limit_s:g} s of work")
+        return task.result()
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})

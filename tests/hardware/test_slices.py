@@ -1,0 +1,63 @@
+"""Work in slices: it stands still while somebody else has the machine, and only its own time counts."""
+
+import asyncio
+import contextlib
+import signal
+import time
+
+import pytest
+from waiting import LIMIT_S
+
+from kernelswarm.hardware.machine.lease import Lease
+from kernelswarm.hardware.machine.slices import in_slices
+from kernelswarm.schemas import Pool
+
+POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
+
+
+async def test_it_stands_still_while_somebody_times_something(tmp_path):
+    lease, sent, done, running = Lease(POOL, tmp_path), [], asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        running.set()
+        await done.wait()
+        return "built"
+
+    task = asyncio.create_task(in_slices(work, lease, lease.shared, sent.append, limit_s=LIMIT_S))
+    await asyncio.wait_for(running.wait(), LIMIT_S)
+    async with asyncio.timeout(LIMIT_S), lease.exclusive():
+        assert sent == [signal.SIGSTOP] and not task.done()
+    done.set()
+    assert await asyncio.wait_for(task, LIMIT_S) == "built"
+    assert sent in ([signal.SIGSTOP], [signal.SIGSTOP, signal.SIGCONT])
+
+
+async def test_it_does_not_begin_before_it_may(tmp_path):
+    lease, began = Lease(POOL, tmp_path), asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+
+    async with lease.exclusive():
+        task = asyncio.create_task(in_slices(work, lease, lease.shared, lambda number: None, limit_s=LIMIT_S))
+        await asyncio.sleep(0.05)
+        assert not began.is_set()
+    await asyncio.wait_for(task, LIMIT_S)
+    assert began.is_set()
+
+
+async def test_waiting_does_not_count_and_working_too_long_ends_it(tmp_path):
+    lease, began = Lease(POOL, tmp_path), time.monotonic()
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(lease.exclusive())
+        task = asyncio.create_task(in_slices(work, lease, lease.shared, lambda number: None, limit_s=0.2))
+        await asyncio.sleep(0.4)
+        assert not task.done()
+        await stack.aclose()
+        with pytest.raises(TimeoutError, match=r"not done after 0\.2 s"):
+            await asyncio.wait_for(task, LIMIT_S)
+    assert time.monotonic() - began > 0.5
