@@ -30,7 +30,7 @@ from ..schemas import (
     sha256,
 )
 from .finished_files import FinishedFiles
-from .harness import inspection, judgement, judging, profiling, short_of_memory
+from .harness import inspection, judgement, judging, profiling, shortage
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
 from .harness.late_baseline import LateBaselines
@@ -158,12 +158,11 @@ class Device:
         self._facts[problem.sha256] = facts
 
         async def prepared() -> list[BaselineReport]:
-            timings = [(self._timing_of(problem, shape), facts.at(shape)) for shape in facts.timed]
-            short_of_memory.forget(timing for timing, _ in timings)
-            return [await timing.prepare(shape, self._lease) for timing, shape in timings]
+            shortage.forget(self._timing_of(problem, shape) for shape in facts.timed)
+            return [await self._timing_of(problem, at).prepare(facts.at(at), self._lease) for at in facts.timed]
 
         async with self._using(problem):
-            reports = await self.memory.unless_short(problem, prepared, short_of_memory.baselines)
+            reports = await self.memory.unless_short(problem, prepared, shortage.baselines)
             self._late.start(problem.sha256)
         return several_shapes.report_of(facts.timed, reports)
 
@@ -192,10 +191,9 @@ class Device:
 
     def has(self, artifact: Artifact) -> bool:
         """Whether the local cache holds ``artifact``, byte for byte."""
-        try:
+        with contextlib.suppress(OSError):
             return sha256((self._artifacts / artifact.name).read_bytes()) == artifact.sha256
-        except OSError:
-            return False
+        return False
 
     async def install(self, artifact: Artifact, data: bytes) -> None:
         """Put an artifact that was compiled elsewhere into the local cache; raises as :func:`.install`."""
@@ -211,28 +209,22 @@ class Device:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
-        step = (problem, source, compile_report, Verification.check_everything)
         async with self._using(problem):
-            verified = functools.partial(self._verified, *step)
-            return await self.memory.unless_short(problem, verified, short_of_memory.report)
+            verified = functools.partial(self._verified, problem, source, compile_report, Verification.check_everything)
+            return await self.memory.unless_short(problem, verified, shortage.report)
 
     async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
         """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
-        return await self._verified(problem, source, compile_report, check_small_inputs)
+        async with self._using(problem):
+            return await self._verified(problem, source, compile_report, check_small_inputs)
 
     async def _verified(
         self, problem: Problem, source: str, compile_report: CompileReport, check: judging.Check
     ) -> VerifyReport:
         # Before the lease: whoever times a large candidate waits for that with this in hand.
-        async with (
-            self._using(problem),
-            self._alone_if_large(problem) as cases,
-            self._lease.shared(),
-            self._launcher.getting_ready(),
-        ):
-            return await judging.verify(
-                self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds, check
-            )
+        async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
+            seconds = self._pool.candidate_seconds
+            return await judging.verify(self._launcher, cases, problem, source, compile_report, seconds, check)
 
     async def profile(
         self,
@@ -260,7 +252,7 @@ class Device:
         step = (problem, facts, source, compile_report, thorough, effort, patience, limits)
         async with self._using(problem):
             timed = functools.partial(self._profiled, *step)
-            reports = await self.memory.unless_short(problem, timed, short_of_memory.reports)
+            reports = await self.memory.unless_short(problem, timed, shortage.reports)
         return several_shapes.profile_of(facts.timed, reports)
 
     async def _profiled(
@@ -319,19 +311,17 @@ class Device:
         """
         async with self._using(problem):
             timed = functools.partial(self._finished.time, problem, facts, text, effort)
-            return await self.memory.unless_short(problem, timed, short_of_memory.missing)
+            return await self.memory.unless_short(problem, timed, shortage.missing)
 
     async def contract(self, source: str, problem: Problem | None = None) -> tuple[ContractProperty, ...]:
         """Hold a finished file (:func:`.dropin.finish`) against the contract suite: is it a drop-in for its reference?
 
-        Its native code is compiled first. It takes some ten seconds; nothing is timed. With the ``problem`` it was
-        written for, that problem's memory is used, and waited for.
+        Its native code is compiled first. It takes some ten seconds; nothing is timed. ``problem`` lends its memory.
         """
         if problem is None:
             return await self._finished.contract(source)
         async with self._using(problem):
-            checked = functools.partial(self._finished.contract, source)
-            return await self.memory.unless_short(problem, checked, short_of_memory.properties)
+            return await self.memory.unless_short(problem, lambda: self._finished.contract(source), shortage.properties)
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""

@@ -238,9 +238,7 @@ class BaselineProcess:
             async with lease.shared():
                 return await self._build(name, BUILD_SECONDS)
         try:
-            return await in_slices(
-                lambda: self._build(name, NO_LIMIT), lease, lease.shared, self._worker.send, limit_s=BUILD_SECONDS
-            )
+            return await in_slices(lambda: self._build(name, NO_LIMIT), lease, self._worker.send, limit_s=BUILD_SECONDS)
         except TimeoutError:
             return _missing(name, BUILD_SECONDS, f"not compiled within {BUILD_SECONDS:g} s")
 

@@ -36,7 +36,7 @@ async def contract_of(
         else:
             answer, _ = await in_slices(
                 lambda: worker.ask(command, ContractChecked, seconds=NO_LIMIT),
-                *(lease, lease.shared, worker.send),
+                *(lease, worker.send),
                 limit_s=seconds,
             )
     except TimeoutError:

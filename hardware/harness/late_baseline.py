@@ -1,13 +1,13 @@
 """A baseline that is compiled in the background, for the caches on disk, while candidates are judged against others.
 
-A second process compiles it: on an accelerator in slices in which it has the device alone, for it tries kernels there;
-on a processor less urgently than anybody, and never while something is timed. It stands still in between. Once it is
-done the baselines' process is started anew and takes it from the caches, in seconds.
+A second process compiles it, less urgently than anybody, and stands still while something is timed. On an accelerator
+it tries kernels beside those who are judged: it takes the least of many timings of each. It had the device alone for
+that, but it compiles most of the time: for three minutes it held up three sessions at every step. Once it is done the
+baselines' process is started anew and takes it from the caches, in seconds.
 """
 
 import asyncio
 import contextlib
-import os
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...schemas import BaselineStatus, HarnessError, ShapeFacts
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
-from ..processes.messages import HOST, Done, Failure
+from ..processes.messages import Done, Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .baseline_process import BaselineProcess
 from .deaths import ended_in_words
@@ -32,10 +32,6 @@ NAME = "max_autotune"
 
 WORK_SECONDS = 600.0
 """How long it may work, without the time in which it stands still."""
-SLICE_SECONDS = 2.0
-"""How long it has an accelerator before somebody who waits gets it."""
-MOST_COMPILERS = 8
-"""Helper processes that compile the kernels it tries on an accelerator: nobody is timed in its process."""
 
 PENDING = BaselineStatus(
     name=NAME, ok=False, seconds=0.0, detail="compiled in the background, joins when it is there", pending=True
@@ -120,15 +116,7 @@ class LateBaseline:
         except HarnessError as error:
             return _failed(str(error), began)
         try:
-            on_processor = self._launcher.device == HOST
-            return await in_slices(
-                lambda: self._built(worker),
-                self._lease,
-                self._lease.shared if on_processor else self._lease.exclusive,
-                worker.send,
-                limit_s=WORK_SECONDS,
-                least_s=0.0 if on_processor else SLICE_SECONDS,
-            )
+            return await in_slices(lambda: self._built(worker), self._lease, worker.send, limit_s=WORK_SECONDS)
         except WorkerDied as error:
             return _failed(f"its process {ended_in_words(error)}", began)
         except (WorkerConfused, HarnessError, TimeoutError) as error:
@@ -144,8 +132,7 @@ class LateBaseline:
         for case in await timed.cases():
             upload = Upload(inputs=case.inputs, state=state)
             await ask_reference(worker, upload, Done, [case.file], seconds=NO_LIMIT)
-        threads = 1 if self._launcher.device == HOST else min(MOST_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
-        built, _ = await worker.ask(Build(name=NAME, threads=threads), Built, seconds=NO_LIMIT)
+        built, _ = await worker.ask(Build(name=NAME), Built, seconds=NO_LIMIT)
         if isinstance(built, Failure):
             return BaselineStatus(name=NAME, ok=False, seconds=0.0, detail=built.message)
         return BaselineStatus(name=NAME, ok=built.ok, seconds=built.seconds, detail=built.detail)

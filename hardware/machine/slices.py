@@ -4,7 +4,6 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from .lease import Lease
@@ -21,21 +20,17 @@ T = TypeVar("T")
 async def in_slices(
     work: Callable[[], Awaitable[T]],
     lease: Lease,
-    held: Callable[[], AbstractAsyncContextManager[None]],
     send: Callable[[signal.Signals], None],
     *,
     limit_s: float,
-    least_s: float = 0.0,
 ) -> T:
-    """What ``work`` comes to, which a process does only while the lease is ``held``; it has to run in the beginning.
+    """What ``work`` comes to, which a process does only as a sharer of ``lease``; it has to run in the beginning.
 
     Args:
         work: asks the process, and waits as long as it takes.
-        lease: whoever waits for it gets it, after at least ``least_s`` seconds of a slice.
-        held: how it is held, ``lease.shared`` or ``lease.exclusive``.
+        lease: whoever waits for it gets it.
         send: a signal to the process and to whatever it started.
         limit_s: seconds that it may work, without the time in which it stands still.
-        least_s: see ``lease``.
 
     Raises:
         TimeoutError: it worked for longer. ``work`` is cancelled; the process may stand still.
@@ -44,7 +39,7 @@ async def in_slices(
     worked = 0.0
     try:
         while task is None or not task.done():
-            async with held():
+            async with lease.shared():
                 began = time.monotonic()
                 if task is None:
                     task = asyncio.ensure_future(work())
@@ -53,7 +48,7 @@ async def in_slices(
                 while not task.done():
                     await asyncio.wait({task}, timeout=POLL_SECONDS)
                     now = time.monotonic() - began
-                    if worked + now > limit_s or (now >= least_s and lease.is_wanted()):
+                    if worked + now > limit_s or lease.is_wanted():
                         break
                 if not task.done():
                     send(signal.SIGSTOP)

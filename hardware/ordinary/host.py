@@ -227,7 +227,7 @@ class OrdinaryHost:
             return
         load = functools.partial(process.load, command, NO_LIMIT)
         try:
-            await in_slices(lambda: _in_thread(load), lease, lease.shared, process.send, limit_s=seconds)
+            await in_slices(lambda: _in_thread(load), lease, process.send, limit_s=seconds)
         except TimeoutError:
             raise Missing(f"{process.label} did not load within {seconds:g} s") from None
 

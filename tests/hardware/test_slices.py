@@ -23,7 +23,7 @@ async def test_it_stands_still_while_somebody_times_something(tmp_path):
         await done.wait()
         return "built"
 
-    task = asyncio.create_task(in_slices(work, lease, lease.shared, sent.append, limit_s=LIMIT_S))
+    task = asyncio.create_task(in_slices(work, lease, sent.append, limit_s=LIMIT_S))
     await asyncio.wait_for(running.wait(), LIMIT_S)
     async with asyncio.timeout(LIMIT_S), lease.exclusive():
         assert sent == [signal.SIGSTOP] and not task.done()
@@ -39,7 +39,7 @@ async def test_it_does_not_begin_before_it_may(tmp_path):
         began.set()
 
     async with lease.exclusive():
-        task = asyncio.create_task(in_slices(work, lease, lease.shared, lambda number: None, limit_s=LIMIT_S))
+        task = asyncio.create_task(in_slices(work, lease, lambda number: None, limit_s=LIMIT_S))
         await asyncio.sleep(0.05)
         assert not began.is_set()
     await asyncio.wait_for(task, LIMIT_S)
@@ -54,7 +54,7 @@ async def test_waiting_does_not_count_and_working_too_long_ends_it(tmp_path):
 
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(lease.exclusive())
-        task = asyncio.create_task(in_slices(work, lease, lease.shared, lambda number: None, limit_s=0.2))
+        task = asyncio.create_task(in_slices(work, lease, lambda number: None, limit_s=0.2))
         await asyncio.sleep(0.4)
         assert not task.done()
         await stack.aclose()

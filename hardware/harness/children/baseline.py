@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 import torch._dynamo.utils
-import torch._inductor.config
-from torch._inductor.async_compile import AsyncCompile
 
 from ...processes.messages import HOST, Done, Spawn
 from ..calls.answering import Handlers, Refused, attempt, serve_commands
@@ -88,8 +86,6 @@ class _Baseline:
     def build(self, command: Build, descriptors: list[int]) -> Built:
         assert self._reference is not None
         started = time.perf_counter()
-        if command.threads > 1:
-            _compile_in_parallel(command.threads)
         compiled, kept = _graphs()
         call: Callable[..., Any] = self._reference.call
         if command.name in MODES:
@@ -146,17 +142,6 @@ class _Baseline:
         """Others may have the memory of the calls' outputs and workspaces; the copies of the inputs stay."""
         self._tensor_device.tidy()
         return Done()
-
-
-def _compile_in_parallel(threads: int) -> None:
-    """Have Inductor compile the kernels that it tries in helper processes, if they can be had here."""
-    torch._inductor.config.compile_threads = threads
-    try:
-        AsyncCompile.warm_pool()
-        AsyncCompile.wait_pool_ready()
-    except (OSError, RuntimeError, TimeoutError):
-        # Slower, but the same baseline.
-        torch._inductor.config.compile_threads = 1
 
 
 def _graphs() -> tuple[int, int]:

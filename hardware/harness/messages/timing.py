@@ -62,8 +62,6 @@ class Build(Schema, frozen=True, kw_only=True, tag="build"):
     """Compile one baseline and run it on every uploaded copy."""
 
     name: str
-    threads: int = 1
-    """Processes that compile its kernels at once; helpers beside the process itself if there are several."""
 
 
 class Built(Schema, frozen=True, kw_only=True, tag="built"):
