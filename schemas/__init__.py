@@ -47,11 +47,12 @@ from .timing import (
     ShapeTiming,
     Timing,
 )
-from .verdict import CaseResult, Evidence, Verdict
+from .verdict import EQUAL_VALUES, CaseResult, Evidence, Verdict
 
 # What :mod:`.events` names is not named again.
 __all__ = [
     "CONTIGUOUS",
+    "EQUAL_VALUES",
     "FINITE",
     "FROM_SEED",
     "Accelerator",

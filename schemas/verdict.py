@@ -47,6 +47,10 @@ class Verdict(StrEnum):
     """Not the candidate's fault: the step was given up after several tries."""
 
 
+EQUAL_VALUES = "equal values in another order than the reference's, which counts as wrong"
+"""Where nothing but the order of ties is wrong (docs/problems.md says what a problem can do about it)."""
+
+
 class Evidence(Schema, frozen=True, kw_only=True):
     """Why a verdict fell: enough to see it with one's own eyes."""
 

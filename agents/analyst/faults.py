@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ...graph.session_graph import SearchGraph
 from ...schemas import (
+    EQUAL_VALUES,
     Advice,
     AdviceAction,
     Bottleneck,
@@ -92,7 +93,7 @@ INACCURATE = (Verdict.wrong_numbers, Verdict.wrong_state, Verdict.lower_precisio
 
 
 def _mend(verdict: Verdict, evidence: Evidence) -> Iterator[Advice]:
-    if verdict in INACCURATE:
+    if verdict in INACCURATE and not evidence.message.startswith(EQUAL_VALUES):
         yield Advice(action=AdviceAction.more_accurate_math, reason=evidence.message, weight=2.0)
     yield Advice(action=AdviceAction.repair, reason=evidence.message)
     yield Advice(action=AdviceAction.simplify, reason=f"the fault is {verdict.replace('_', ' ')}", weight=0.5)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ...schemas import CONTIGUOUS, FINITE, CaseResult, Verdict
+from ...schemas import CONTIGUOUS, EQUAL_VALUES, FINITE, CaseResult, Verdict
 from ..processes import wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
@@ -23,8 +23,6 @@ _DIAGNOSIS_SLOT = 2000
 """Slot of a call that only explains what is wrong."""
 EARLY = " (a kernel on a stream of its own must wait for the current one: inputs are written just before the call)"
 """What to tell somebody whose kernel is wrong on an accelerator only when it is timed."""
-EQUAL_VALUES = "equal values in another order than the reference's, which counts as wrong"
-"""Where nothing but the order of ties is wrong (docs/problems.md says what a problem can do about it)."""
 LATE_SECONDS = 0.1
 """A wrong output is looked at once more after so long: has something written to it behind our back?"""
 

@@ -8,6 +8,7 @@ from kernelswarm.agents.analyst import diagnose
 from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
+    EQUAL_VALUES,
     AdviceAction,
     Bottleneck,
     CandidateCompiled,
@@ -200,6 +201,13 @@ def test_wrong_numbers_ask_for_more_accurate_math_and_show_the_element() -> None
     diagnosis = diagnose(graph_with(("n001", event)), "n001", event)
     assert actions(diagnosis)[0] is AdviceAction.more_accurate_math
     assert any(finding.meaning == "0.7, not 1.0" for finding in diagnosis.evidence)
+
+
+def test_equal_values_in_another_order_are_no_matter_of_accuracy() -> None:
+    evidence = Evidence(message=f"{EQUAL_VALUES}; output 1[0] is 5, expected 0", output=1, expected="0", got="5")
+    report = VerifyReport(verdict=Verdict.wrong_numbers, isolation="process", evidence=evidence)
+    event = VerificationFailed(report=report)
+    assert actions(diagnose(graph_with(("n001", event)), "n001", event))[0] is AdviceAction.repair
 
 
 @pytest.mark.parametrize("verdict", [Verdict.timeout, Verdict.crash, Verdict.tampering])

@@ -7,9 +7,8 @@ import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.reference.ties import names_equal_values
-from kernelswarm.hardware.harness.verification import EQUAL_VALUES
 from kernelswarm.hardware.sources.problem_files import load_problem
-from kernelswarm.schemas import Verdict
+from kernelswarm.schemas import EQUAL_VALUES, Verdict
 
 SORT = """
 import torch
