@@ -8,6 +8,8 @@ Head = dict[str, str | int | float | bool | list[str] | None]
 """A front matter: flat, lists of words at most."""
 
 _LINE = "---"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Seven times as fast, where PyYAML was built with libyaml: all documents are read when a session starts."""
 
 
 def split(text: str, name: str) -> tuple[Head, str]:
@@ -21,7 +23,7 @@ def split(text: str, name: str) -> tuple[Head, str]:
         raise InputError(f"{name} has no front matter: begin it with {_LINE}, `key: value` lines, and {_LINE}")
     end = lines.index(_LINE, 1)
     try:
-        head = yaml.safe_load("\n".join(lines[1:end]))
+        head = yaml.load("\n".join(lines[1:end]), Loader=_LOADER)
     except yaml.YAMLError as error:
         raise InputError(f"the front matter of {name} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(head, dict) or not all(isinstance(key, str) for key in head):
