@@ -12,6 +12,8 @@ class SpeedupRow(Schema, frozen=True, kw_only=True):
     speedup: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
+    noisy: bool | None = None
+    """Whether ``speedup`` is too noisy to tell; None where there is none."""
     against: str | None = None
     ordinary_speedup: float | None = None
     ordinary_low: float | None = None
@@ -79,7 +81,6 @@ class NodeRow(SpeedupRow, frozen=True, kw_only=True):
     sha256: str | None = None
     verdict: str | None = None
     fitness: float | None = None
-    noisy: bool | None = None
     ordinary_against: str | None = None
     call_against: str | None = None
     roofline_fraction: float | None = None

@@ -51,9 +51,11 @@ async def outside_author(
         InputError: the name is none.
         BusError: the bus cannot be reached.
     """
+    session = about.partition("/")[0]
+    if wait_s and session and not nats and running(home) is None and await RecordedSessions(home).is_closed(session):
+        wait_s = 0.0  # a search that starts meanwhile will be another one
     url = nats or await _running(home, wait_s, waiting)
     if not url:
-        session = about.partition("/")[0]
         obstacle = await RecordedSessions(home).obstacle(session) if session else ""
         raise NoSearchRuns(
             obstacle

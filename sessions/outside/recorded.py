@@ -87,6 +87,13 @@ class RecordedSessions:
             raise Refused(unserved(graph.session))
         return views.finish(graph)
 
+    async def is_closed(self, session: str) -> bool:
+        """Whether the log has the session's end."""
+        try:
+            return (await self.graph(session)).closed is not None
+        except InputError:
+            return False
+
     async def obstacle(self, session: str) -> str:
         """Why nothing can be done for a session that no search serves; empty where the log does not know it."""
         try:

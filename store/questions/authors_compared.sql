@@ -9,7 +9,7 @@
 --   nodes: nodes it was given
 --   correct: of them, right and timed
 --   wins: of them, interval above 1
---   best_speedup: best of them
+--   best_speedup: best of them, without what is too noisy to tell
 --   sessions_won: sessions whose best kernel is its own, and a win
 --   cost: US dollars; NULL if no price was known
 --   cost_per_win: cost over wins; NULL if nothing was won
@@ -24,7 +24,7 @@ WITH spent AS (
 SELECT planned.synthesizer AS backend, coalesce(spent.model, '') AS model,
     count(DISTINCT planned.session) AS sessions, count(*) AS nodes,
     count(*) FILTER (nodes.verdict = 'correct') AS correct,
-    count(*) FILTER (nodes.speedup_low > 1) AS wins, max(nodes.speedup) AS best_speedup,
+    count(*) FILTER (nodes.speedup_low > 1) AS wins, max(nodes.speedup) FILTER (NOT nodes.noisy) AS best_speedup,
     count(*) FILTER (sessions.win AND sessions.best = planned.node) AS sessions_won,
     sum(spent.cost) AS cost,
     sum(spent.cost) / nullif(count(*) FILTER (nodes.speedup_low > 1), 0) AS cost_per_win,

@@ -9,7 +9,7 @@
 --   judged: of them, judged
 --   correct: of these, right and timed
 --   wins: of these, whose interval lies above 1
---   best_speedup: largest median speedup among the correct
+--   best_speedup: largest median speedup among the correct, without what is too noisy to tell
 --   checks: drafts that it had checked
 -- parameters:
 --   problem:
@@ -25,7 +25,7 @@ WITH chosen AS (
     FROM events JOIN leases ON leases.session = events.session AND leases.lease = events.body->>'$.lease'
     WHERE events.tag = 'task.submitted.v1'
 ), judged AS (
-    SELECT submitted.agent, submitted.session, nodes.verdict, nodes.speedup,
+    SELECT submitted.agent, submitted.session, nodes.verdict, nodes.speedup, nodes.noisy,
         coalesce(nodes.ordinary_low, nodes.speedup_low) > 1 AS win
     FROM submitted
     LEFT JOIN events AS proposed ON proposed.cause = submitted.id AND proposed.tag = 'candidate.proposed.v1'
@@ -37,5 +37,5 @@ WITH chosen AS (
 )
 SELECT agent, count(DISTINCT session) AS sessions, count(*) AS hand_ins, count(verdict) AS judged,
     count(*) FILTER (verdict = 'correct') AS correct, count(*) FILTER (win) AS wins,
-    max(speedup) FILTER (verdict = 'correct') AS best_speedup, coalesce(any_value(checks), 0) AS checks
+    max(speedup) FILTER (verdict = 'correct' AND NOT noisy) AS best_speedup, coalesce(any_value(checks), 0) AS checks
 FROM judged LEFT JOIN checked USING (agent) GROUP BY agent ORDER BY wins DESC, correct DESC, agent

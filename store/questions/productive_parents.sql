@@ -13,7 +13,7 @@
 --   most:
 --     default: 20
 --     meaning: parents to list
-WITH judged AS MATERIALIZED (SELECT session, node, parent, speedup FROM nodes)
+WITH judged AS MATERIALIZED (SELECT session, node, parent, if(noisy, NULL, speedup) AS speedup FROM nodes)
 SELECT parent.session, parent.node, any_value(parent.speedup) AS speedup, count(*) AS children,
     count(*) FILTER (child.speedup > parent.speedup) AS better, arg_max(child.node, child.speedup) AS best_child,
     max(child.speedup) AS best_speedup

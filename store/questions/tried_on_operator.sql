@@ -10,15 +10,15 @@
 --   candidates: candidates planned
 --   correct: of them, right and timed
 --   wins: sessions with a confirmed win
---   best_speedup: best of all sessions, against the best baseline
+--   best_speedup: best of all sessions, against the best baseline, without what is too noisy to tell
 --   best_session: session of it
 -- parameters:
 --   operator:
 --     default: '%'
 --     meaning: an ATen operator or a problem, a pattern as in LIKE, like aten.mean%
 SELECT problem, device, synthesizer, count(*) AS sessions, sum(candidates)::BIGINT AS candidates,
-    sum(correct)::BIGINT AS correct, count(*) FILTER (win) AS wins, max(speedup) AS best_speedup,
-    arg_max(session, speedup) AS best_session
+    sum(correct)::BIGINT AS correct, count(*) FILTER (win) AS wins, max(speedup) FILTER (NOT noisy) AS best_speedup,
+    arg_max(session, speedup) FILTER (NOT noisy) AS best_session
 FROM sessions
 WHERE problem ILIKE $operator OR len(list_filter(coalesce(operators, []), lambda one: one ILIKE $operator)) > 0
 GROUP BY ALL ORDER BY best_speedup DESC NULLS LAST, problem, device, synthesizer

@@ -4,7 +4,7 @@
 --   pool: hardware pool
 --   kind: search, fork (of another session) or evaluation (of a file that somebody handed in)
 --   status: open or closed
---   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted, nothing_to_try, reference_died or failed; NULL while it is open
+--   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted, user (an outside author finished it), idle, nothing_to_try, reference_died or failed; NULL while it is open
 --   win: whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an accelerator by measure
 --   speedup_low: low end of the best candidate's 95 % interval
 --   speedup: median speedup of the best candidate: in ordinary processes where that was measured, else by the judge; on an accelerator by measure
@@ -48,6 +48,7 @@
 --   seconds: until its end, or its latest event
 --   at_ns: when it was opened, nanoseconds since the epoch
 --   at: when it was opened, UTC
+--   noisy: whether its speedup is too noisy to tell, as in nodes
 WITH closed AS (
     FROM closed_events QUALIFY row_number() OVER (PARTITION BY session ORDER BY seq) = 1
 ), running AS (
@@ -59,7 +60,7 @@ WITH closed AS (
     QUALIFY row_number() OVER (PARTITION BY session, node ORDER BY seq DESC) = 1
 ), so_far AS (
     SELECT session, count(*) FILTER (verdict = 'correct') AS correct, count(*) FILTER (speedup_low > 1) AS wins,
-        arg_max({'node': node, 'low': speedup_low, 'median': speedup, 'high': speedup_high, 'against': against}, speedup) AS top
+        arg_max({'node': node, 'low': speedup_low, 'median': speedup, 'high': speedup_high, 'against': against}, fitness) AS top
     FROM judged GROUP BY session
 ), eager AS (
     SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
@@ -67,6 +68,7 @@ WITH closed AS (
 ), latest AS (
     SELECT session, max(at_ns) AS at_ns FROM events SEMI JOIN running USING (session) GROUP BY session
 )
+SELECT *, speedup_low <= 1 AND speedup_high >= 1 AND speedup_high > 6 * speedup_low AS noisy FROM (
 SELECT
     opened.session,
     opened.problem,
@@ -125,3 +127,4 @@ LEFT JOIN planned USING (session)
 LEFT JOIN so_far USING (session)
 LEFT JOIN latest USING (session)
 LEFT JOIN eager ON eager.session = opened.session AND eager.node = if(closed.session IS NULL, top.node, closed.best)
+)

@@ -76,6 +76,8 @@ def test_a_session_that_has_ended_or_was_killed_says_how_to_go_on(kernelswarm: C
     answer = msgspec.json.decode(ran.out)
     assert ran.status == 2 and answer["error"].startswith("session rmsnorm-7kq2m is closed: ")
     assert answer["try"] == ["kernelswarm tasks leaderboard rmsnorm-7kq2m"]
+    ran = kernelswarm("tasks", "claim", "rmsnorm-7kq2m/n001", "--wait", "600")
+    assert ran.status == 2 and "waiting" not in ran.err, "nobody waits for what is over"
     ran = kernelswarm("tasks", "finish", "rmsnorm-7kq2m", "--json")
     assert ran.status == 0 and msgspec.json.decode(ran.out)["state"] == "closed"
     write_session(recorded, "killed-00000", events=5)

@@ -13,6 +13,7 @@ from kernelswarm.schemas import (
     AdviceAction,
     InputError,
     Intent,
+    Interval,
     MemoryOperator,
     ModelCalled,
     NodePlanned,
@@ -159,6 +160,18 @@ async def test_authors_compared(ask: Callable) -> None:
     assert (model["model"], model["nodes"], model["wins"], model["cost"], model["tokens"]) == ("m-1", 1, 0, 0.25, 50)
     assert model["cache_hit_rate"] == 0.25 and model["cost_per_win"] is None
     assert generator["wins"] >= 1 and generator["sessions_won"] == 1 and generator["cost"] is None
+
+
+async def test_what_is_too_noisy_is_nobodys_best(ask: Callable) -> None:
+    noisy = Story("noisy")
+    noisy.open()
+    noisy.plan("n1", "", 1, Intent.draft)
+    noisy.propose("n1")
+    noisy.time("n1", 0.1, speedup=Interval(median=20.0, low=0.5, high=30.0))
+    (authors,) = [row for row in await ask(story() + noisy.envelopes, "authors_compared") if row["model"] == ""]
+    (tried,) = await ask(story() + noisy.envelopes, "tried_on_operator", operator="aten.mean%")
+    assert authors["best_speedup"] < 20 and tried["best_speedup"] < 20
+    assert (tried["sessions"], tried["best_session"]) == (2, "rmsnorm-a1")
 
 
 async def test_where_and_why_candidates_fail(ask: Callable) -> None:
