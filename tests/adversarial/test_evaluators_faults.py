@@ -100,7 +100,7 @@ def test_one_honest_file(judge: Judge, tmp_path: Path) -> None:
     evaluation = json.loads(done.stdout)
     assert list(evaluation) == [
         *("candidate", "verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
-        *("speedup", "times_ms", "roofline_fraction", "session", "detail", "judged"),
+        *("speedup", "times_ms", "roofline_fraction", "session", "noisy", "detail", "judged"),
         *("measure", "ordinary", "device", "call", "ordinary_missing"),
     ]
     assert evaluation["verdict"] == "correct" and evaluation["win"] and evaluation["speedup"]["against"] == "eager"
