@@ -1,0 +1,104 @@
+"""Do outside authors beat the generator? The best kernel of each on the same problems, judged in turns.
+
+``FOLDER/problems/NAME.py`` with ``FOLDER/generator/NAME.py`` and ``FOLDER/outside/NAME.py`` beside: what a session with
+both kinds of authors left. Each kernel is evaluated ``--turns`` times, the two in turns, each against eager,
+``torch.compile`` and max-autotune in ordinary processes. What counts is the geometric mean of its turns over the best
+baseline; wrong kernels, and problems without one, count as 1: a user keeps PyTorch there.
+
+Rows are kept after each problem in ``results/authors.json``: an interrupted run goes on where it was.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from _shared import RESULTS, WORKSPACE, BenchmarkError, geometric_mean, kernelswarm, machine, now, save, table, versions
+
+AUTHORS = ("generator", "outside")
+HEADER = ("problem", *AUTHORS, "together over generator")
+LARGE = 1.3
+"""Where the outside author's is so many times as fast, it is counted."""
+
+Row = dict[str, Any]
+
+
+def judged(problem: Path, source: Path, options: argparse.Namespace) -> Row:
+    """One evaluation: verdict, reason, and the speedup over the best baseline."""
+    ran = kernelswarm("evaluate", str(problem), str(source), "--pool", options.pool, "--json", home=options.home)
+    if not ran.stdout.strip():
+        raise BenchmarkError(f"{source} was not judged (status {ran.returncode})")
+    result: Row = json.loads(ran.stdout)
+    return {key: result[key] for key in ("verdict", "reason", "speedup", "judged", "times_ms")}
+
+
+def measured(problem: Path, options: argparse.Namespace) -> Row:
+    """The row of a problem."""
+    sources = {author: options.folder / author / problem.name for author in AUTHORS}
+    row: Row = {"problem": problem.stem, **{author: [] for author in AUTHORS}}
+    for _ in range(options.turns):
+        for author, source in sources.items():
+            if source.exists():
+                row[author].append(judged(problem, source, options))
+    return row | {f"{author}_speedup": worth(row[author]) for author in AUTHORS}
+
+
+def worth(turns: list[Row]) -> float:
+    """What a kernel is worth over the best baseline; 1 where it is wrong or slower: PyTorch's is kept then."""
+    if not turns or any(turn["speedup"] is None for turn in turns):
+        return 1.0
+    return max(1.0, geometric_mean(turn["speedup"]["median"] for turn in turns) or 1.0)
+
+
+def summarise(content: Row) -> None:
+    """Both goals."""
+    ratios = [together(row) for row in content["rows"].values()]
+    content["together_over_generator"] = geometric_mean(ratios)
+    content["outside_wins_largely"] = sum(ratio >= LARGE for ratio in ratios)
+
+
+def together(row: Row) -> float:
+    """The better of both over the generator's."""
+    return float(max(row["generator_speedup"], row["outside_speedup"]) / row["generator_speedup"])
+
+
+def main() -> int:
+    """Run what was not run yet, and print all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="problems/, generator/ and outside/, with a file of each name")
+    parser.add_argument("--pool", default="cpu")
+    parser.add_argument("--turns", type=int, default=2, help="evaluations of each kernel")
+    parser.add_argument("--home", type=Path, default=WORKSPACE / "authors")
+    parser.add_argument("--kept", type=Path, default=RESULTS / "authors.json", help="the file that rows are kept in")
+    parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
+    parser.add_argument("--json", action="store_true", help="print one object instead of the table")
+    options = parser.parse_args()
+    content: Row = {"benchmark": "authors", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
+    if options.kept.is_file() and not options.fresh:
+        content = json.loads(options.kept.read_text(encoding="utf-8"))
+    options.home.mkdir(parents=True, exist_ok=True)
+    try:
+        for problem in sorted((options.folder / "problems").glob("*.py")):
+            if problem.stem not in content["rows"]:
+                content["rows"][problem.stem] = measured(problem, options)
+                summarise(content)
+                save(options.kept, content)
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(content))
+        return 0
+    rows = [
+        (name, *(f"{row[f'{author}_speedup']:.2f}x" for author in AUTHORS), f"{together(row):.2f}")
+        for name, row in content["rows"].items()
+    ]
+    print(table(HEADER, rows))
+    print(f"\ngeometric mean of both over the generator: {content['together_over_generator']:.2f} (goal: 1.15)")
+    print(f"the outside author's is {LARGE} times as fast on {content['outside_wins_largely']} problems (goal: 5)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
