@@ -130,6 +130,23 @@ async def outside(home: Path) -> str:
     return running.session
 
 
+async def finished(home: Path) -> str:
+    """Generator and an outside author, who says that nothing more comes while a task is held; a cautious session."""
+    options = SearchOptions(budget=8, seed=3, synthesizer="generator,outside")
+    async with searching(load_problem(home / "rmsnorm.py"), "bare", options, home=home) as running:
+        alice = OutsideAuthor(running._bus, home, "alice")
+        first = await alice.claim(running.session, wait_s=60)
+        assert first.lease
+        await alice.submit(first.lease.lease, RIGHT, "as the reference", wait_s=600)
+        last = await alice.claim(running.session, wait_s=60)
+        assert last.lease
+        await alice.finish(running.session)
+        await alice.release(last.lease.lease)
+        async for _ in running.events():
+            pass
+    return running.session
+
+
 async def models(home: Path) -> str:
     """Two authors that ask models beside the generator: tools, both sub-agents, roles by model, faults, a refusal."""
     names = "anthropic=claude-opus-5-5,openai=gpt-6.1-sol,deep_search=anthropic:claude-haiku-4-5"
@@ -165,7 +182,7 @@ async def until_killed(home: Path) -> None:
 
 SCENARIOS: dict[str, Callable[[Path], Awaitable[str | tuple[str, ...]]]] = {
     scenario.__name__: scenario
-    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, models)
+    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, finished, models)
 }
 
 
