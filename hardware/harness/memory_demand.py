@@ -15,11 +15,16 @@ CONTEXTS = 8
 """On a device: reference, baselines, four candidates, two profilers; or those of ordinary processes."""
 COPIES = 5
 """Of weights and intermediates: reference, its float64 (two), baselines, candidate."""
-CALLS_ON_DEVICE = 10
-"""Of what a call takes on a device, as measured: reference and its float64 (three), baselines, and the baselines and
-candidates that are timed in ordinary processes (six), or those of a finalist."""
+CALLS_OF_TIMED = 6
+"""So many times what a call takes has a process whose calls are recorded, each form of them in a pool of its own: 14 to
+20 GiB of SqueezeNet's, whose call takes 3 GiB (H100)."""
+CALLS_ON_DEVICE = 3 + 2 * CALLS_OF_TIMED
+"""Of what a call takes on a device: reference and its float64 (three), baselines and a candidate; or those that are
+timed in ordinary processes, which record nothing."""
 LARGE_CALLS_ON_DEVICE = 8
-"""The same where one candidate is timed at a time."""
+"""The same where one candidate is timed at a time, call by call."""
+SHARE_OF_FINALIST = 0.25
+"""Of a device's memory: so much may the processes of a finalist take that are prepared together."""
 SHARE = 0.95
 """Of a device's memory: the driver keeps some for itself."""
 
@@ -39,6 +44,13 @@ def demand_of(facts: ProblemFacts, accelerator: Accelerator | None) -> int:
     if accelerator is None:
         return memory_needed(facts)[1] + beside + PROCESSES * PROCESS_BYTES
     return memory_needed_on_device(facts)[0] + beside + CONTEXTS * CONTEXT_BYTES
+
+
+def processes_at_once(facts: ProblemFacts, accelerator: Accelerator) -> int:
+    """How many processes of a candidate the device's memory holds beside all the others, at least one."""
+    if not facts.peak_bytes:
+        return 1
+    return max(1, int(SHARE_OF_FINALIST * accelerator.memory_bytes) // (CALLS_OF_TIMED * facts.peak_bytes))
 
 
 def largest_live_bytes(graph: Graph) -> int:

@@ -29,6 +29,7 @@ from .fresh_data import Memoizes
 from .judgement import Judged
 from .launcher import Launcher
 from .loading import load_into, started
+from .memory_demand import processes_at_once
 from .outside import TimedOutside
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
@@ -97,7 +98,7 @@ async def profile(
         while True:
             try:
                 # Of one that was slow there is one more at a time.
-                return await one_try(1 if slow else _at_once(timing, plan, effort, len(parts)))
+                return await one_try(1 if slow else _at_once(timing, facts, hardware, plan, effort, len(parts)))
             except Memoizes as error:
                 slow.append(error)
                 fresh_data.judge(slow)
@@ -147,14 +148,22 @@ async def profile(
     )
 
 
-def _at_once(timing: BaselineProcess, plan: interleaved.Plan, effort: Effort, parts: int) -> int:
+def _at_once(
+    timing: BaselineProcess,
+    facts: ProblemFacts,
+    hardware: HardwareFacts,
+    plan: interleaved.Plan,
+    effort: Effort,
+    parts: int,
+) -> int:
     """How many processes are prepared before the device is taken for all of them: others wait for it, too.
 
     On a processor one: each of its threads wants a core. And one where memory holds one, or time is up.
     """
     if timing.on_processor or timing.timed.host.large or effort.is_late:
         return 1
-    return max(1, (effort.processes or plan.processes) - parts)
+    room = min((processes_at_once(facts, device) for device in hardware.accelerators), default=1)
+    return max(1, min(room, (effort.processes or plan.processes) - parts))
 
 
 async def _in_processes(

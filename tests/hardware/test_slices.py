@@ -9,7 +9,7 @@ import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.machine.lease import Lease
-from kernelswarm.hardware.machine.slices import in_slices
+from kernelswarm.hardware.machine.slices import DRAIN_SECONDS, in_slices
 from kernelswarm.schemas import Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
@@ -25,8 +25,10 @@ async def test_it_stands_still_while_somebody_times_something(tmp_path):
 
     task = asyncio.create_task(in_slices(work, lease, sent.append, limit_s=LIMIT_S))
     await asyncio.wait_for(running.wait(), LIMIT_S)
+    asked = time.monotonic()
     async with asyncio.timeout(LIMIT_S), lease.exclusive():
         assert sent == [signal.SIGSTOP] and not task.done()
+        assert time.monotonic() - asked >= DRAIN_SECONDS, "what it had launched was still running"
     done.set()
     assert await asyncio.wait_for(task, LIMIT_S) == "built"
     assert sent in ([signal.SIGSTOP], [signal.SIGSTOP, signal.SIGCONT])

@@ -100,18 +100,24 @@ async def test_what_was_kept_before_a_fault_is_compared_and_all_end(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("on_processor", "large", "effort", "plan", "parts", "count"),
+    ("on_processor", "large", "gib", "effort", "plan", "parts", "count"),
     [
-        (False, False, Effort(), THOROUGH, 0, 4),
-        (False, False, Effort(processes=6), THOROUGH, 4, 2),
-        (False, False, Effort(), QUICK, 0, 1),
-        (False, False, Effort(until=0.0), THOROUGH, 0, 1),
-        (False, True, Effort(), THOROUGH, 0, 1),
-        (True, False, Effort(), THOROUGH, 0, 1),
+        (False, False, 0.1, Effort(), THOROUGH, 0, 4),
+        (False, False, 0.1, Effort(processes=6), THOROUGH, 4, 2),
+        (False, False, 0.1, Effort(), QUICK, 0, 1),
+        (False, False, 0.1, Effort(until=0.0), THOROUGH, 0, 1),
+        (False, False, 1.5, Effort(), THOROUGH, 0, 2),
+        (False, False, 3.0, Effort(), THOROUGH, 0, 1),
+        (False, False, 0.0, Effort(), THOROUGH, 0, 1),
+        (False, True, 0.1, Effort(), THOROUGH, 0, 1),
+        (True, False, 0.1, Effort(), THOROUGH, 0, 1),
     ],
 )
 def test_how_many_are_prepared_at_once(
-    on_processor: bool, large: bool, effort: Effort, plan: Any, parts: int, count: int
+    on_processor: bool, large: bool, gib: float, effort: Effort, plan: Any, parts: int, count: int
 ) -> None:
+    """``gib`` is what a call takes of a device of 80 GiB."""
+    facts: Any = SimpleNamespace(peak_bytes=int(gib * (1 << 30)))
+    hardware: Any = SimpleNamespace(accelerators=(SimpleNamespace(memory_bytes=80 << 30),))
     timing: Any = SimpleNamespace(on_processor=on_processor, timed=SimpleNamespace(host=SimpleNamespace(large=large)))
-    assert profiling._at_once(timing, plan, effort, parts) == count
+    assert profiling._at_once(timing, facts, hardware, plan, effort, parts) == count
