@@ -109,6 +109,14 @@ async def test_what_the_harness_takes_is_taken_off() -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_loop_of_its_own_does_not_make_a_call_take_no_time() -> None:
+    asked = _Asked(eager=30_000, candidate=8_000, idle=10_000)
+    pair = [asked.implementation("eager", 8), asked.implementation(CANDIDATE, 400)]
+    alone = await time_one_by_one(pair, asked.implementation("idle", 500))
+    assert alone == {"eager": 20_000, CANDIDATE: 2_000}
+
+
+@pytest.mark.asyncio
 async def test_who_has_batches_of_one_call_keeps_them() -> None:
     asked = _Asked(eager=30_000, candidate=14_000, idle=10_000)
     pair = [asked.implementation("eager", 9), asked.implementation(CANDIDATE, 1)]

@@ -19,7 +19,7 @@ def test_sets_that_are_alike_have_one_description() -> None:
     mapped = MappedFile(file, stride * 3)
     os.close(file)
     assert len(inputs) == 1 and taken == [0, 1, 2]
-    assert [float(viewed(inputs[0], mapped.address + number * stride)[0].sum()) for number in range(3)] == [0, 160, 320]
+    assert [float(viewed(inputs[0], mapped, number * stride)[0].sum()) for number in range(3)] == [0, 160, 320]
 
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS[::-1]])
@@ -30,7 +30,7 @@ def test_sets_of_different_sizes_have_one_each(rows: tuple[int, ...]) -> None:
     os.close(file)
     assert taken == list(range(len(rows)))
     for number, (described, drawn) in enumerate(zip(inputs, draws, strict=True)):
-        there = viewed(described, mapped.address + number * stride)
+        there = viewed(described, mapped, number * stride)
         assert there[1] == drawn[1]
         assert all(map(torch.equal, tensors_of(there), tensors_of(drawn)))
 
@@ -47,3 +47,10 @@ def test_those_that_are_not_like_the_first_can_be_left_out() -> None:
     size = os.fstat(file).st_size
     os.close(file)
     assert len(inputs) == 1 and taken == [0] and size == stride
+
+
+def test_tensors_keep_their_file_mapped() -> None:
+    inputs, _, _, file = pack_sets([_drawn(1000, 7)], alike=True)
+    there = viewed(inputs[0], MappedFile(file, os.fstat(file).st_size))
+    os.close(file)
+    assert float(there[0].sum()) == 7 * 40_000 and torch.equal(there[2][0], torch.arange(1000))

@@ -1,6 +1,7 @@
 """The inputs of a call are there once the call before it has answered, and outputs are read at that moment."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -29,7 +30,10 @@ command, _ = wire.receive(channel, Batch)
 form = (Form(kind="tensor", type_name="torch.Tensor", dtype="uint8", shape=(1,), stride=(1,)),)
 waiting = []
 for call in range(command.calls):
-    if call:
+    watches = conduct == f"watches the inputs of {call}"
+    while watches and not inputs[call]:
+        pass
+    if call and not watches:
         channel.recv(1)
     if conduct == "looks ahead":
         outputs[call] = 2 * inputs[command.calls - 1]
@@ -77,7 +81,13 @@ def _timed(conduct: str, checked: tuple[int, ...]) -> tuple[Kept, list[bytes]]:
             seconds=60.0, one_by_one=True,
         )  # fmt: skip
         assert process.stop(60.0)
-        reply, files = timed_one_by_one(process, channel, keep, lambda call: os.pwrite(file, bytes([call + 1]), call))
+
+        def fill(call: int) -> None:
+            os.pwrite(file, bytes([call + 1]), call)
+            if conduct == f"watches the inputs of {call}":
+                select.select([channel], [], [])
+
+        reply, files = timed_one_by_one(process, channel, keep, fill)
     contents = [os.pread(output, 8, 0) for output in files]
     wire.close_all([*files, file])
     return reply, contents
@@ -107,7 +117,9 @@ def test_its_threads_may_run_where_they_might_before() -> None:
     assert os.sched_getaffinity(0) == own
 
 
-@pytest.mark.parametrize("conduct", ["answers ahead of 2", "answers ahead of 5", "answers for two"])
+@pytest.mark.parametrize(
+    "conduct", ["answers ahead of 2", "answers ahead of 5", "answers for two", "watches the inputs of 3"]
+)
 def test_who_answers_out_of_turn_has_said_nonsense(conduct: str) -> None:
     reply, outputs = _timed(conduct, (0,))
     assert reply.answer == NONSENSE and not reply.steps_ns and outputs == []

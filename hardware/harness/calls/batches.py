@@ -62,7 +62,7 @@ class Batches:
 
     def _set(self, slot: int, described: Values) -> list[Any]:
         assert self._arena is not None
-        return values.viewed(described, self._arena.address + slot * self._stride)
+        return values.viewed(described, self._arena, slot * self._stride)
 
     def warm(self, call: Call, command: Warm) -> Done:
         """Let go of outputs, and make untimed calls on the inputs that are there."""

@@ -339,7 +339,7 @@ def _slot_for_inputs(inputs: Values, source: values.MappedFile, old: _Slot | Non
 
 def _dense(inputs: Values, source: values.MappedFile) -> tuple[Values, values.MappedFile]:
     """The same numbers in contiguous tensors."""
-    dense, file = values.pack(values.mapped(values.viewed(inputs, source.address), torch.Tensor.contiguous))
+    dense, file = values.pack(values.mapped(values.viewed(inputs, source), torch.Tensor.contiguous))
     try:
         return dense, _mapped(dense, [file])
     finally:

@@ -13,6 +13,9 @@ from .interleaved import CANDIDATE, STEP_NOISE_NS, Implementation
 
 MOST_STEPS, LEAST_STEPS = 64, 3
 """Calls that are made one by one, in each process of a candidate, where a batch has as many."""
+LEAST_SHARE = 0.25
+"""Of what passed, a call has taken so much at least. A loop of its own takes less for a turn than the harness's, which
+is taken off."""
 DOUBTED = 1.5
 """Who takes so many times as long alone as among many calls computes calls together."""
 
@@ -29,7 +32,7 @@ async def time_one_by_one(implementations: Sequence[Implementation], idle: Imple
         return {}
     ns = {implementation.name: await _median(implementation) for implementation in (idle, *implementations)}
     harness = ns.pop(idle.name)
-    return {name: max(1.0, call - harness) for name, call in ns.items()}
+    return {name: max(call * LEAST_SHARE, call - harness) for name, call in ns.items()}
 
 
 async def _median(implementation: Implementation) -> float:

@@ -72,9 +72,10 @@ def timed_one_by_one(
         with sharing_a_core(process.pid) as pin:
             for call in range(len(command.sets)):
                 if call:
-                    _expect_silence(channel)
-                    fill(call)
                     pin()
+                    # A thread that watches the arena may begin at once: the clock runs from then on.
+                    fill(call)
+                    _expect_silence(channel)
                 channel.settimeout(max(deadline - time.monotonic(), 1e-3))
                 began = time.perf_counter_ns()
                 if call:

@@ -88,6 +88,8 @@ SMALL = {
     "answers_for_later_calls": unseen("tampering", says="out of turn", by=Guarantee.one_by_one),
     # On a busy machine it may take so long that it has batches of one call.
     "shortens_the_turns": unseen("tampering", "correct", by=Guarantee.intact),
+    # The judge alone may call it 2x; ordinary processes show what its calls take.
+    "takes_its_own_turns": unseen("correct"),
     "overlaps_calls": unseen("correct"),
     "replaces_the_loop": unseen("correct"),
 }
