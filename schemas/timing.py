@@ -105,6 +105,10 @@ class Timing(Schema, frozen=True, kw_only=True):
     run_spread: float = 0.0
     """The part of :attr:`spread` that all processes of this run have in common. 0 in older events."""
 
+    background_load: float = 0.0
+    """Share of the cores that others kept busy meanwhile, from 0 to 1, on the mean of the processes. 0 in older
+    events."""
+
     shapes: tuple["ShapeTiming", ...] = ()
     """The run at every timed shape, where there are several; else empty."""
 
@@ -116,6 +120,11 @@ class Timing(Schema, frozen=True, kw_only=True):
         """Name of the baseline that a win counts against: the one that ``against`` names, if it was timed, else the
         best."""
         return against if against in self.speedup else self.best
+
+    @property
+    def largest_load(self) -> float:
+        """:attr:`background_load`, of several shapes the largest."""
+        return max([self.background_load, *(shape.timing.background_load for shape in self.shapes)])
 
     def worst_shape(self, against: str = "best") -> "ShapeTiming | None":
         """The shape with the least speedup against the baseline that counts there; None where one shape is timed."""

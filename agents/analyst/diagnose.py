@@ -77,6 +77,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         bottleneck=analysis.named,
         summary=_summary(
             graph.opened is not None and graph.opened.cautious,
+            timing.largest_load,
             speedup,
             against,
             ordinary,
@@ -94,7 +95,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         shapes=shapes,
         absent=timing.absent,
         roofline_fraction=roofline.fraction if roofline else None,
-        evidence=(*analysis.findings, *evidence.of_family(graph, node, speedup)),
+        evidence=(*analysis.findings, *evidence.of_load(timing), *evidence.of_family(graph, node, speedup)),
         advice=analysis.advice,
         confirmation=confirmation,
     )
@@ -142,6 +143,7 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
 
 def _summary(
     cautious: bool,
+    load: float,
     speedup: Interval,
     against: str,
     ordinary: Interval | None,
@@ -161,6 +163,8 @@ def _summary(
         beside = f", {ratio(ordinary)} in ordinary processes" if on_processor else call
     worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
     least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
+    if cautious and speedup.is_noise and load >= evidence.LEAST_LOAD:
+        least += f" beside a background load of {load:.0%}"
     summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
     named = analysis.named.in_words if cautious else analysis.named.replace("_", " ")
     return summary + named + (f" ({analysis.in_short})" if analysis.in_short else "")

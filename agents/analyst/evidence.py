@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 from ...graph.session_graph import NodeRecord, SearchGraph
-from ...schemas import Config, Finding, Interval
+from ...schemas import Config, Finding, Interval, Timing
 from .limits import Limits
+
+LEAST_LOAD = 0.2
+"""Share of the cores: others that took less change little."""
 
 
 def of_limits(limits: Limits) -> Iterator[Finding]:
@@ -32,6 +35,16 @@ def of_limits(limits: Limits) -> Iterator[Finding]:
             name="instructions_per_cycle",
             value=f"{limits.ipc:.2f}",
             meaning="below 1 the cores wait, mostly for memory" if limits.ipc < 1 else "the cores are busy",
+        )
+
+
+def of_load(timing: Timing) -> Iterator[Finding]:
+    """That others were at work while it was timed, where they were."""
+    if timing.largest_load >= LEAST_LOAD:
+        yield Finding(
+            name="background_load",
+            value=f"{timing.largest_load:.0%} of the cores",
+            meaning="others kept them busy while it was timed: on a quiet machine the interval is tighter",
         )
 
 

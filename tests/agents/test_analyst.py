@@ -153,6 +153,16 @@ def test_a_speedup_that_is_too_noisy_counts_as_its_low_end_and_is_said_to_be() -
     assert diagnosis.summary.startswith("too noisy (0.60 to 14.00) against eager")
 
 
+def test_what_others_took_meanwhile_is_named_with_a_time_that_is_too_noisy() -> None:
+    report = noisy_profile()
+    assert report.timing is not None
+    report = msgspec.structs.replace(report, timing=msgspec.structs.replace(report.timing, background_load=0.62))
+    diagnosis = measured(report, cautious=True)
+    assert "against eager beside a background load of 62%" in diagnosis.summary
+    (load,) = [finding for finding in diagnosis.evidence if finding.name == "background_load"]
+    assert load.value == "62% of the cores"
+
+
 def test_older_sessions_went_by_the_median_however_noisy() -> None:
     diagnosis = measured(noisy_profile())
     assert diagnosis.fitness == 10.77 and diagnosis.summary.startswith("10.77x against eager")

@@ -59,6 +59,7 @@ def test_the_more_others_do_the_wider_the_interval() -> None:
     series = tuple(Series(name=name, samples_ns=(20_000,) * 9, calls=1) for name in ("eager", CANDIDATE))
 
     alone, beside = result([Part(series)]), result([Part(series, others=0.5)])
+    assert (alone.background_load, beside.background_load) == (0.0, 0.5)
 
     usual = spread_of(20_000)
     assert alone.spread == pytest.approx(math.hypot(usual.process, usual.run))

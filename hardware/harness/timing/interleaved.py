@@ -216,6 +216,7 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
         median_ms={name: ns / 1e6 for name, ns in times.items()},
         spread=math.hypot(spread.process / math.sqrt(len(parts)), spread.run),
         run_spread=spread.run,
+        background_load=fmean(part.others for part in parts),
         measure=parts[0].measure,
         warm_ms={name: _mean([part.warm_ns[name] for part in parts]) / 1e6 for name in parts[0].warm_ns},
         alone_ms={name: median(ns[name] for ns in alone) / 1e6 for name in names if alone},
