@@ -135,7 +135,7 @@ class Hardware:
     async def ordinary(self, *arguments: object, **how: object) -> tuple[Timing, str]:
         return CALL, ""
 
-    async def contract(self, text: str) -> tuple[ContractProperty, ...]:
+    async def contract(self, text: str, problem: object) -> tuple[ContractProperty, ...]:
         self.contracts += 1
         return (BROKEN,)
 
