@@ -12,12 +12,15 @@ from .normal import SEGMENT_OF
 from .pointwise import base_name, is_pointwise, literal_operand, literal_rank, pointwise
 from .recurrences import CARRIED
 from .reductions import is_reduction
-from .views import VIEWS, Index, broadcast, linear, shape_of, sizes, source_index
+from .views import VIEWS, Index, broadcast, linear, quotients, shape_of, sizes, source_index
 
 CREATIONS = {"full", "zeros", "ones", "full_like", "zeros_like", "ones_like", "scalar_tensor", "arange", "iota"}
 GATHERS = {"index", "_unsafe_index", "index_select", "gather", "embedding"}
 SEARCHES = {"bucketize", "searchsorted"}
 PIECEWISE = {"cat", "constant_pad_nd"}
+
+_MOST_QUOTIENTS = 2
+"""Divisions by sizes at every element that cost less than a copy of the tensor."""
 
 
 @dataclass
@@ -99,7 +102,11 @@ class Lowering:
         if buffer is not None and name in ("view", "_unsafe_view", "reshape", "unsqueeze", "squeeze"):
             # Contiguous storage: the offset is the same, whatever the shape is called.
             return load(buffer, base.values[0].dtype, linear(at, shape_of(node)))
-        return self.element(base.name, source_index(node, name, shape_of(base), at, item, self.bounds))
+        source = source_index(node, name, shape_of(base), at, item, self.bounds)
+        innermost = f"i{len(self.bounds) - 1}"
+        if quotients(source, innermost) > max(_MOST_QUOTIENTS, quotients(at, innermost)):
+            raise Unsupported(node.name, "a division by sizes for each element: a copy is cheaper")
+        return self.element(base.name, source)
 
     def _gather(self, node: Node, name: str, at: Index) -> Scalar:
         table = self._tensor(node, 0)

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from ...schemas import Arg, Expr, Items, Node, TensorMeta
 from ..ir.build import Unsupported
-from ..ir.poly import ONE, ZERO, Poly, divide, modulo, poly
+from ..ir.poly import ONE, ZERO, Poly, atom_key, atom_names, divide, modulo, poly
 from ..ir.printing import python_poly
 
 Index = tuple[Poly, ...]
@@ -71,6 +71,23 @@ def dims_of(arg: Arg, rank: int) -> tuple[int, ...]:
     items = arg.items if isinstance(arg, Items) else (arg,)
     dims = tuple(int(dim) % max(rank, 1) for dim in items if isinstance(dim, int))
     return dims or tuple(range(rank))
+
+
+def quotients(index: Index, variable: str) -> int:
+    """How many different quotients and remainders by sizes an index needs wherever ``variable`` changes."""
+    keys: set[str] = set()
+
+    def visit(value: Poly) -> None:
+        for monomial, _ in value.terms:
+            for atom in monomial:
+                if isinstance(atom, tuple) and atom[0] in ("//", "%") and variable in atom_names(atom):
+                    if atom[2].constant is None:
+                        keys.add(atom_key(atom))
+                    visit(atom[1])
+
+    for position in index:
+        visit(position)
+    return len(keys)
 
 
 def linear(index: Sequence[Poly], shape: Sequence[Poly]) -> Poly:

@@ -1,0 +1,46 @@
+"""What would cost more to compute in place than to copy first, and what would be taken apart into worse."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compared import Pair
+from torch import nn
+
+from kernelswarm.codegen.cpp.candidate import plan_of
+from kernelswarm.codegen.ir.tunables import Settings
+from kernelswarm.hardware.capture.capture import capture
+
+
+class PatchMerging(nn.Module):
+    """Of vision transformers with windows: four neighbours become one row, which is normalised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(32)
+
+    def forward(self, x: Any) -> Any:
+        rows, height, width, channels = x.shape
+        x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
+        x = x.reshape(rows, height // 2, 2, width // 2, 2, channels).permute(0, 1, 3, 4, 2, 5).flatten(3)
+        return self.norm(x)
+
+
+def test_a_reshape_that_divides_by_sizes_at_every_element_is_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    pair = Pair(PatchMerging(), [torch.randn(2, 6, 10, 8)], "cpp", tmp_path / "candidate.py")
+    plan = plan_of(pair.graph, Settings())
+
+    assert {node.target for node in plan.externs} == {"aten.view.default"}
+    pair.call(lambda: [torch.randn(2, 6, 10, 8)], falls_back=False)
+    pair.call(lambda: [torch.randn(3, 4, 4, 8)])
+
+
+def test_folding_is_no_write_by_element() -> None:
+    graph = capture(lambda x: F.fold(torch.tanh(x), (8, 8), 3, padding=1), [torch.randn(2, 36, 64)], ["x"])
+
+    assert {node.target for node in plan_of(graph, Settings()).externs} == {"aten.col2im.default"}
