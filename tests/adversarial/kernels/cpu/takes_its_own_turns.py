@@ -97,14 +97,14 @@ def own_stepped(batches, names):
     def stepped(call, command):
         columns, outputs, shape = joined(batches._sets[: command.calls])
         kept["stepped"] = outputs
-        forms = describe(outputs[0], {}).forms
-        batches._channel.sendall(wire.frame(answer(honest(*batches._sets[0]), forms)))
+        library.one(*(column[0] for column in columns), *shape)
+        batches._channel.sendall(wire.frame(answer(outputs[0], describe(outputs[0], {}).forms)))
         batches._channel.recv(1)
         frames = [wire.frame(answer(output)) for output in outputs[1:]]
         later = [ctypes.addressof(column) + ctypes.sizeof(long) for column in columns]
         channel = batches._channel.fileno()
         library.turns(command.calls - 2, *later, *shape, channel, b"".join(frames), len(frames[0]))
-        library.one(columns[0][-1], columns[1][-1], columns[2][-1], *shape)
+        library.one(*(column[-1] for column in columns), *shape)
         return answer(outputs[-1])
 
     return stepped
