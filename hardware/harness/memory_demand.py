@@ -15,14 +15,18 @@ CONTEXTS = 8
 """On a device: reference, baselines, four candidates, two profilers; or those of ordinary processes."""
 COPIES = 5
 """Of weights and intermediates: reference, its float64 (two), baselines, candidate."""
+WEIGHTS = 2
+"""Of weights in each process: those in use, and what they began as."""
 CALLS_OF_TIMED = 6
-"""So many times what a call takes has a process whose calls are recorded, each form of them in a pool of its own: 14 to
-20 GiB of SqueezeNet's, whose call takes 3 GiB (H100)."""
+"""So many times what a call takes beside weights has a process whose calls are recorded, each form of them in a pool of
+its own: 14 to 20 GiB of SqueezeNet's, whose call takes 3 GiB (H100)."""
 CALLS_ON_DEVICE = 3 + 2 * CALLS_OF_TIMED
-"""Of what a call takes on a device: reference and its float64 (three), baselines and a candidate; or those that are
-timed in ordinary processes, which record nothing."""
+"""Of what a call takes on a device beside weights: reference and its float64 (three), baselines and a candidate; or
+those that are timed in ordinary processes, which record nothing."""
 LARGE_CALLS_ON_DEVICE = 8
 """The same where one candidate is timed at a time, call by call."""
+WEIGHTS_ON_DEVICE = WEIGHTS * (2 + 1 + 4)
+"""Reference and its float64, baselines, four candidates."""
 SHARE_OF_FINALIST = 0.25
 """Of a device's memory: so much may the processes of a finalist take that are prepared together."""
 SHARE = 0.95
@@ -36,10 +40,11 @@ def capacity_of(host_bytes: int, accelerator: Accelerator | None) -> int:
 
 def demand_of(facts: ProblemFacts, accelerator: Accelerator | None) -> int:
     """Bytes that a session of the problem reserves."""
+    weights = weight_bytes(facts)
     if accelerator is not None and facts.peak_bytes:
         calls = LARGE_CALLS_ON_DEVICE if is_large(*largest_call(facts)) else CALLS_ON_DEVICE
-        return CONTEXTS * CONTEXT_BYTES + memory_needed_on_device(facts)[0] + calls * facts.peak_bytes
-    weights = sum(bytes_of(fact.shape, fact.dtype) for fact in facts.parameters.values())
+        beside = WEIGHTS_ON_DEVICE * weights + calls * call_bytes(facts)
+        return CONTEXTS * CONTEXT_BYTES + memory_needed_on_device(facts)[0] + beside
     beside = COPIES * (weights + (largest_live_bytes(facts.graph) if facts.graph else 0))
     if accelerator is None:
         return memory_needed(facts)[1] + beside + PROCESSES * PROCESS_BYTES
@@ -50,7 +55,18 @@ def processes_at_once(facts: ProblemFacts, accelerator: Accelerator) -> int:
     """How many processes of a candidate the device's memory holds beside all the others, at least one."""
     if not facts.peak_bytes:
         return 1
-    return max(1, int(SHARE_OF_FINALIST * accelerator.memory_bytes) // (CALLS_OF_TIMED * facts.peak_bytes))
+    each = WEIGHTS * weight_bytes(facts) + CALLS_OF_TIMED * call_bytes(facts)
+    return max(1, int(SHARE_OF_FINALIST * accelerator.memory_bytes) // max(each, 1))
+
+
+def weight_bytes(facts: ProblemFacts) -> int:
+    """Bytes of the reference's parameters and buffers."""
+    return sum(bytes_of(fact.shape, fact.dtype) for fact in facts.parameters.values())
+
+
+def call_bytes(facts: ProblemFacts) -> int:
+    """Bytes that a call was seen to take on an accelerator beside the weights of its process."""
+    return max(0, facts.peak_bytes - WEIGHTS * weight_bytes(facts))
 
 
 def largest_live_bytes(graph: Graph) -> int:

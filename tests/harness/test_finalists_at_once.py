@@ -117,7 +117,7 @@ def test_how_many_are_prepared_at_once(
     on_processor: bool, large: bool, gib: float, effort: Effort, plan: Any, parts: int, count: int
 ) -> None:
     """``gib`` is what a call takes of a device of 80 GiB."""
-    facts: Any = SimpleNamespace(peak_bytes=int(gib * (1 << 30)))
+    facts: Any = SimpleNamespace(peak_bytes=int(gib * (1 << 30)), parameters={})
     hardware: Any = SimpleNamespace(accelerators=(SimpleNamespace(memory_bytes=80 << 30),))
     timing: Any = SimpleNamespace(on_processor=on_processor, timed=SimpleNamespace(host=SimpleNamespace(large=large)))
     assert profiling._at_once(timing, facts, hardware, plan, effort, parts) == count
