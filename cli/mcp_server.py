@@ -1,6 +1,7 @@
 """The MCP server: what outside authors do, as tools for coding agents. A connection for each call, so it outlives
 sessions."""
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -80,8 +81,10 @@ class Tools:
         agent: Annotated[str, Field(description="Your name, for people.")] = "",
     ) -> dict[str, Any]:
         """Claim a task: its lease, reference, shapes, machine, baselines, parent and advice, all that is known."""
-        async with self._author(agent, task) as author:
-            return _plain(await author.claim(task, minutes=minutes, wait_s=wait_seconds))
+        deadline = time.monotonic() + wait_seconds
+        async with self._author(agent, task, wait_seconds) as author:
+            left = max(0.0, deadline - time.monotonic())
+            return _plain(await author.claim(task, minutes=minutes, wait_s=left))
 
     async def show_task(self, task: Task, wait_seconds: Wait = 0.0) -> dict[str, Any]:
         """Show a task: its brief while nothing was handed in, then the verdict. Use it to wait for one."""
@@ -165,9 +168,11 @@ class Tools:
             raise ToolError(str(error)) from error
 
     @asynccontextmanager
-    async def _author(self, agent: str = "", about: str = "") -> AsyncIterator[OutsideAuthor]:
+    async def _author(self, agent: str = "", about: str = "", wait_s: float = 0.0) -> AsyncIterator[OutsideAuthor]:
         try:
-            async with outside_author(self._home, self._nats, agent or self._agent, about=about) as author:
+            async with outside_author(
+                self._home, self._nats, agent or self._agent, about=about, wait_s=wait_s
+            ) as author:
                 yield author
         except KernelswarmError as error:
             raise ToolError(str(error)) from error

@@ -17,11 +17,13 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver.exceptions import ToolError
 from waiting import LIMIT_S, LONG_S, within
 
 import given
+from kernelswarm.bus import embedded
 from kernelswarm.cli.mcp_http import HttpServer
-from kernelswarm.cli.mcp_server import BRIEF_URI, mcp_server
+from kernelswarm.cli.mcp_server import BRIEF_URI, Tools, mcp_server
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputError, KnowledgeRetrieved
 from kernelswarm.sessions.outside.brief import agent_brief
@@ -153,6 +155,13 @@ async def test_without_a_search_a_tool_says_how_to_start_one_and_the_server_live
                 await call(alice, "claim")
         with pytest.raises(InputError, match="validation error"):
             await call(alice, "submit", lease="s/n001/1")
+
+
+async def test_a_claim_waits_for_a_search_to_start_too(home: Path) -> None:
+    claim = asyncio.create_task(Tools(home, "", "me").claim(wait_seconds=8.0))
+    async with embedded(home):
+        with pytest.raises(ToolError, match="no open session waits for outside authors"):
+            await within(claim)
 
 
 async def test_http_wants_its_token_and_ends_with_a_signal(home: Path) -> None:
