@@ -42,6 +42,7 @@ class ProblemMemory:
         self._users: dict[str, int] = defaultdict(int)
         self._last_used: dict[str, float] = {}
         self._guards: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._repeating: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._notices: dict[str, Notice] = {}
         self._yielding: asyncio.Task[None] | None = None
 
@@ -79,17 +80,16 @@ class ProblemMemory:
         finally:
             everything.release()
 
-    async def have_all(self, problem: Problem) -> bool:
-        """Hold all of an accelerator's memory until the problem is released, waiting for its neighbours to end.
+    async def have_all(self, problem: Problem) -> None:
+        """Hold all of the memory until the problem is released, waiting for its neighbours to end.
 
-        False where it had all before, or there is no accelerator. For a problem that is in use; not to be asked for
-        while the lease is held.
+        For a problem that is in use; not to be asked for while the lease is held.
         """
         key = problem.sha256
         async with self._guards[key]:
             held = self._held.get(key)
-            if self._accelerator is None or (held is not None and held.size >= self.reservations.capacity):
-                return False
+            if held is not None and held.size >= self.reservations.capacity:
+                return
             for other in [other for other in self._held if other != key and not self._users[other]]:
                 await self._give_up(other)
             # First of all: two that want everything would wait for each other.
@@ -97,17 +97,19 @@ class ProblemMemory:
                 self._held.pop(key).release()
             everything = self.reservations.capacity
             self._held[key] = await self.reservations.reserve(everything, problem.name, self._notice(problem))
-            return True
 
     async def unless_short(self, problem: Problem, attempt: Callable[[], Awaitable[T]], reason: Reason[T]) -> T:
-        """What ``attempt`` comes to; where that ran out of memory, it is done once more with all of it.
+        """What ``attempt`` comes to; where an accelerator's memory ran out, it is done once more with all of it.
 
+        What is done once more waits for its like, too: the steps of one problem may have been too many for the memory.
         ``reason`` says what went wrong. Conditions as of :meth:`have_all`.
         """
         result = await attempt()
-        if ran_out_of_memory(reason(result)) and await self.have_all(problem):
+        if self._accelerator is None or not ran_out_of_memory(reason(result)):
+            return result
+        await self.have_all(problem)
+        async with self._repeating[problem.sha256]:
             return await attempt()
-        return result
 
     def release(self, key: str) -> None:
         """Let others have the memory of the problem with this sha256, whose processes have ended."""
