@@ -131,7 +131,7 @@ class TimedOutside(ProcessChecks):
             with contextlib.closing(Taken(case, await self._outputs(call, case), [call.file])) as taken:
                 self.calls.pop(0)
                 result = await verification.compare_taken(taken, allowance=NARROW)
-                must_be_right_when_timed(result, case, self.untrusted.limits)
+                must_be_right_when_timed(result, case)
 
     async def _outputs(self, call: CheckedCall, case: Case) -> tuple[Output, ...]:
         """What a call left, in its form as it must be."""

@@ -54,7 +54,7 @@ class ProcessChecks:
         verification = Verification(self.timed.host, self.untrusted)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
         result = await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW)
-        must_be_right_when_timed(result, case, self.untrusted.limits)
+        must_be_right_when_timed(result, case)
         await verification.check_unchanged_state(case, " after it was timed")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...schemas import HarnessError, Problem, ProblemFacts, ReferenceDied, sha256
 from ..processes import wire
@@ -263,8 +263,8 @@ class ReferenceProcess:
         """
         return await self._healed(lambda worker: self._ensure_case(worker, number))
 
-    async def compare(self, case: Case, outputs: tuple[Output, ...], file: int, *, allowance: float = 1.0) -> Compared:
-        """Compare what a candidate wrote into ``file`` with the oracle of ``case``; errors may be so many bounds.
+    async def compare(self, case: Case, outputs: tuple[Output, ...], file: int, **how: Any) -> Compared:
+        """Compare what a candidate wrote into ``file`` with the oracle of ``case``, as :class:`.Compare` says.
 
         Raises:
             HarnessError: the reference cannot do it.
@@ -272,9 +272,8 @@ class ReferenceProcess:
 
         async def ask(worker: Worker) -> Compared:
             await self._ensure_case(worker, case.number)
-            command = Compare(case=case.number, outputs=outputs, allowance=allowance)
-            answer, _ = await ask_reference(worker, command, Compared, [file])
-            return answer
+            command = Compare(case=case.number, outputs=outputs, **how)
+            return (await ask_reference(worker, command, Compared, [file]))[0]
 
         return await self._healed(ask)
 

@@ -229,7 +229,7 @@ class SelfTimed(ProcessChecks):
             taken = self.taken.pop(0)
             hint = "" if self.timing.on_processor else EARLY
             result = await verification.compare_taken(taken, allowance=NARROW)
-            must_be_right_when_timed(result, taken.case, self.untrusted.limits, hint)
+            must_be_right_when_timed(result, taken.case, hint)
 
     async def close(self) -> None:
         """Let go of what was kept."""

@@ -10,7 +10,7 @@ from ..processes import wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
-from .inputs.variants import NORMAL, allows_nonfinite, in_words
+from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, explain_numbers, judged, wrong
 from .limits import further_limit
 from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
@@ -38,8 +38,6 @@ class Verification:
     """What it raised at shapes that the problem does not name."""
     gradients: str = ""
     """Who differentiates it (:mod:`.gradient_verification`)."""
-    limits: tuple[str, ...] = ()
-    """Where alone it has to be right (:mod:`.limits`)."""
 
     async def check_everything(self) -> None:
         """All shapes on the problem's own inputs, timed ones first, the harder inputs made from these, other shapes.
@@ -53,8 +51,6 @@ class Verification:
             await self._check_shape(cases, again=shape in timed and not cases[0].is_large)
         await self._check_calls_in_a_row()
         for case in await self.host.derived_cases():
-            if FINITE in self.limits and allows_nonfinite(case.kind):
-                continue
             await self._check_once(case, f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
@@ -112,10 +108,10 @@ class Verification:
             kind = "" if case.kind == NORMAL else case.kind
             message = f"{error.evidence.message} ({label})"
             evidence = replace(error.evidence, message=message, inputs=kind)
-            raise Judged(error.verdict, evidence, limit=further_limit(case, self.limits)) from None
+            raise Judged(error.verdict, evidence, limit=further_limit(case, self.untrusted.limits)) from None
 
     async def _draw(self, slot: int, case: Case) -> redraws.Draw:
-        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.limits)
+        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.untrusted.limits)
         outputs = await self.run(command, case, [])
         return redraws.Draw(slot, case, outputs, await self.compare(slot, case, outputs))
 
@@ -186,7 +182,9 @@ class Verification:
         """Have the reference compare what was taken, and let go of it."""
         case = taken.case
         try:
-            result = await self.host.compare(case, taken.outputs, taken.files[0], allowance=allowance)
+            result = await self.host.compare(
+                case, taken.outputs, taken.files[0], allowance=allowance, where_finite=FINITE in self.untrusted.limits
+            )
         finally:
             taken.close()
         self.results.append(
@@ -294,14 +292,12 @@ def _form(case: Case) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(expected.kind, expected.dtype, expected.shape) for expected in case.outputs]
 
 
-def must_be_right_when_timed(result: Compared, case: Case, limits: tuple[str, ...], hint: str = "") -> None:
-    """Judge what a timed call left, or one after it, of a candidate that is right within ``limits`` alone.
+def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> None:
+    """Judge what a timed call left, or one after it.
 
     Raises:
         Judged: it is wrong; the message ends with ``hint``.
     """
-    if FINITE in limits and allows_nonfinite(case.kind):
-        return
     if not result.ok and result.output >= case.returned:
         raise state_verification.explained(result, case, " while or after it was timed")
     if not result.ok:

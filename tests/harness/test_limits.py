@@ -109,6 +109,16 @@ async def test_what_the_finished_file_would_have_too_convicts(
     assert report.verdict is verdict and not report.limits, report.evidence
 
 
+async def test_a_limit_to_finite_answers_leaves_those_to_be_right(device: Device, tmp_path: Path) -> None:
+    """Of 16 MiB a call: denormal numbers, infinities and NaN come in one case."""
+    body = "y = torch.fmax(x, torch.zeros(())) * 2\n{pad}y[x.abs() < 1e-38] = 1"
+
+    report, _ = await _verified(device, tmp_path, MODULE.replace("64, 96", "1024, 2048"), _module(body))
+
+    assert report.verdict is Verdict.wrong_numbers and report.evidence is not None
+    assert report.evidence.inputs == "tiny+infinite+nan" and float(report.evidence.expected) < 1e-38
+
+
 async def test_a_function_is_asked_for_every_layout_and_size(device: Device, tmp_path: Path) -> None:
     kernel = "import torch\n\ndef kernel(x):\n    return torch.relu(x.as_strided(x.shape, (x.shape[1], 1))) * 2\n"
 

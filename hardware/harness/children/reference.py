@@ -194,7 +194,7 @@ class _Reference:
                 if not target.is_judged:
                     position = target.after(position)
                     continue
-                begin = position
+                begin, target.where_finite = position, command.where_finite
                 result, position = target.compare(output, file, position, index, command.allowance * target.bound)
                 if not result.ok:
                     return result

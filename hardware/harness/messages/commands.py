@@ -227,6 +227,8 @@ class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
     case: int
     outputs: tuple[Output, ...]
     allowance: float = 1.0
+    where_finite: bool = False
+    """Whether any answer will do where the right one is not finite."""
 
 
 class Compared(Schema, frozen=True, kw_only=True, tag="compared"):

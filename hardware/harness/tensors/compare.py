@@ -66,6 +66,7 @@ class Target:
         self.float64 = precise is not None or not self.floating
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
         self._chunk = current_device().chunk
+        self.where_finite = False  # Whether any answer will do where the right one is not finite.
         self._oracle = flat(native if precise is None else precise, self.floating)
         self._prepare_special(flat(native, False))
         self._weight: torch.Tensor | None = None
@@ -264,7 +265,7 @@ class Target:
         special = self._special[begin:end].nonzero().squeeze(1)
         native, precise, answer = self._native_special[begin:end][special], oracle[special], wide[special]
         agrees = (answer == native) | (answer == precise) | (~answer.isfinite() & (native.isnan() | precise.isnan()))
-        return wide.sub_(oracle).abs_().mul_(weight).index_fill_(0, special[agrees], 0.0)
+        return wide.sub_(oracle).abs_().mul_(weight).index_fill_(0, special[agrees | self.where_finite], 0.0)
 
     def _weights(self, oracle: torch.Tensor) -> torch.Tensor:
         """What a difference counts at each element: the inverse of what is allowed there, or of its size."""
