@@ -30,7 +30,7 @@ def measurements() -> Iterator[None]:
         yield
 
 
-async def _no_contract(device: Device, source: str) -> tuple[ContractProperty, ...]:
+async def _no_contract(device: Device, source: str, problem: object = None) -> tuple[ContractProperty, ...]:
     return ()
 
 
