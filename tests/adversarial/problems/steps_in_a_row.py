@@ -2,7 +2,7 @@
 
 import torch
 
-shapes = {"main": dict(steps=512, cols=64), "ragged": dict(steps=7, cols=33)}
+shapes = {"main": dict(steps=64, cols=64), "ragged": dict(steps=7, cols=33)}
 
 
 def inputs(generator, steps, cols):
