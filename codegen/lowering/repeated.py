@@ -1,4 +1,5 @@
-"""Costly values that broadcasting would have computed many times: the angles' cosines of rotary embeddings."""
+"""Costly values that broadcasting would have computed many times: the angles' cosines of rotary embeddings, the biases
+that attention in windows looks up for each pair of places."""
 
 import math
 from collections.abc import Iterable, Set
@@ -6,7 +7,7 @@ from collections.abc import Iterable, Set
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Node
 from ..ir.scalar import COSTLY
-from .lower import CREATIONS, PIECEWISE
+from .lower import CREATIONS, GATHERS, PIECEWISE
 from .pointwise import base_name, is_pointwise
 from .views import VIEWS
 
@@ -42,7 +43,7 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
         shape = node.values[0].example
         size = math.prod(shape)
         times = max(evaluations.get(node.name, 0), size)
-        costly = node.name in inline and base_name(node.target) in _COSTLY
+        costly = node.name in inline and (base_name(node.target) in _COSTLY or base_name(node.target) in GATHERS)
         if costly and times >= max(TIMES * size, size + LEAST_SAVED):
             names.append(node.name)
             times = size
@@ -73,7 +74,7 @@ def _evaluations_of(operand: Node, user: Node, times: int) -> int:
 
 def _is_computed(node: Node) -> bool:
     name = base_name(node.target)
-    computed = is_pointwise(node.target) or name in VIEWS or name in CREATIONS or name in PIECEWISE
+    computed = is_pointwise(node.target) or any(name in group for group in (VIEWS, CREATIONS, PIECEWISE, GATHERS))
     return node.op == "call" and bool(node.values) and computed
 
 

@@ -44,3 +44,16 @@ def test_folding_is_no_write_by_element() -> None:
     graph = capture(lambda x: F.fold(torch.tanh(x), (8, 8), 3, padding=1), [torch.randn(2, 36, 64)], ["x"])
 
     assert {node.target for node in plan_of(graph, Settings()).externs} == {"aten.col2im.default"}
+
+
+def test_what_is_looked_up_for_many_rows_is_looked_up_once() -> None:
+    def scores(x: Any, table: Any, places: Any) -> Any:
+        return torch.softmax(x + table[places.view(-1)].view(32, 32, 4).permute(2, 0, 1), -1)
+
+    inputs = [torch.randn(16, 4, 32, 32), torch.randn(50, 4), torch.randint(50, (32, 32))]
+    plan = plan_of(capture(scores, inputs), Settings())
+
+    stored = {plan.nodes[name].target for kernel in plan.kernels for name in getattr(kernel, "stores", ())}
+    assert "aten.index.Tensor" in stored
+    few = plan_of(capture(scores, [inputs[0][:2], *inputs[1:]]), Settings())
+    assert len(few.kernels) == 1
