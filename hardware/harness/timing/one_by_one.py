@@ -13,9 +13,9 @@ from .interleaved import CANDIDATE, STEP_NOISE_NS, Implementation
 
 MOST_STEPS, LEAST_STEPS = 64, 3
 """Calls that are made one by one, in each process of a candidate, where a batch has as many."""
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.125
 """Of what passed, a call has taken so much at least. A loop of its own takes less for a turn than the harness's, which
-is taken off."""
+is taken off. A quarter would count honest calls of 3 us as 5."""
 DOUBTED = 1.5
 """Who takes so many times as long alone as among many calls computes calls together."""
 
