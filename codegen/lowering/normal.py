@@ -267,6 +267,10 @@ def _index_put(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     ]
 
 
+_SMALL_PRODUCT = 1 << 18
+"""Multiplications of a product up to which calling a library takes longer."""
+
+
 def _convolution(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     """A convolution of images of one pixel with filters of one is a product: squeeze and excitation has two."""
     x, weight, bias, _, padding, _, transposed, _, groups = node.args
@@ -281,18 +285,34 @@ def _convolution(node: Node, by_name: dict[str, Node], method: str) -> list[Node
     def flat(meta: TensorMeta) -> TensorMeta:
         return structs.replace(meta, shape=meta.shape[:2], example=meta.example[:2], strides=())
 
+    def resized(meta: TensorMeta, shape: tuple[int | str, ...], example: tuple[int, ...]) -> TensorMeta:
+        return structs.replace(meta, shape=shape, example=example, strides=())
+
     def shape(meta: TensorMeta) -> Items:
         return Items(items=tuple(map(_size, meta.shape)))
 
-    turned = structs.replace(flat(filters), shape=filters.shape[1::-1], example=filters.example[1::-1])
-    nodes = [
-        _call(f"{name}_x", "aten.view.default", (x, shape(flat(source))), flat(source)),
-        _call(f"{name}_filters", "aten.view.default", (weight, shape(flat(filters))), flat(filters)),
-        _call(f"{name}_turned", "aten.t.default", (Ref(name=f"{name}_filters"),), turned),
-        _call(f"{name}_mm", "aten.mm.default", (Ref(name=f"{name}_x"), Ref(name=f"{name}_turned")), flat(result)),
-    ]
+    (rows, inner), (outer, _) = source.shape[:2], filters.shape[:2]
+    (many, length), (width, _) = source.example[:2], filters.example[:2]
+    product_name = f"{name}_mm"
+    if many * length * width <= _SMALL_PRODUCT:
+        left, right = resized(source, (rows, 1, inner), (many, 1, length)), flat(filters)
+        full = resized(result, (rows, outer, inner), (many, width, length))
+        nodes = [
+            _call(f"{name}_x", "aten.view.default", (x, shape(left)), left),
+            _call(f"{name}_filters", "aten.view.default", (weight, shape(right)), right),
+            _call(f"{name}_mul", "aten.mul.Tensor", (Ref(name=f"{name}_x"), Ref(name=f"{name}_filters")), full),
+            _call(product_name, "aten.sum.dim_IntList", (Ref(name=f"{name}_mul"), Items(items=(2,))), flat(result)),
+        ]
+    else:
+        turned = resized(filters, filters.shape[1::-1], filters.example[1::-1])
+        nodes = [
+            _call(f"{name}_x", "aten.view.default", (x, shape(flat(source))), flat(source)),
+            _call(f"{name}_filters", "aten.view.default", (weight, shape(flat(filters))), flat(filters)),
+            _call(f"{name}_turned", "aten.t.default", (Ref(name=f"{name}_filters"),), turned),
+            _call(product_name, "aten.mm.default", (Ref(name=f"{name}_x"), Ref(name=f"{name}_turned")), flat(result)),
+        ]
     if bias is not None:
-        nodes.append(_call(f"{name}_sum", "aten.add.Tensor", (Ref(name=f"{name}_mm"), bias), flat(result)))
+        nodes.append(_call(f"{name}_sum", "aten.add.Tensor", (Ref(name=product_name), bias), flat(result)))
     return [*nodes, _call(name, "aten.view.default", (Ref(name=nodes[-1].name), shape(result)), result)]
 
 

@@ -57,3 +57,25 @@ def test_what_is_looked_up_for_many_rows_is_looked_up_once() -> None:
     assert "aten.index.Tensor" in stored
     few = plan_of(capture(scores, [inputs[0][:2], *inputs[1:]]), Settings())
     assert len(few.kernels) == 1
+
+
+class SqueezeExcite(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.reduce, self.expand = nn.Conv2d(width, width // 4, 1), nn.Conv2d(width // 4, width, 1)
+
+    def forward(self, x: Any) -> Any:
+        gate = torch.sigmoid(self.expand(torch.relu(self.reduce(F.adaptive_avg_pool2d(x, 1)))))
+        return x + x * gate
+
+
+@pytest.mark.parametrize(("width", "externs"), [(32, set()), (1024, {"aten.mm.default"})])
+def test_convolutions_of_one_pixel_are_products(
+    width: int, externs: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    pair = Pair(SqueezeExcite(width), [torch.randn(4, width, 6, 6)], "cpp", tmp_path / "candidate.py")
+
+    assert {node.target for node in plan_of(pair.graph, Settings()).externs} == externs
+    pair.call(lambda: [torch.randn(4, width, 6, 6)], falls_back=False)
+    pair.call(lambda: [torch.randn(3, width, 2, 5)])
