@@ -1,6 +1,7 @@
 """Where no mount namespace is permitted, a candidate reads what it computes with and writes its scratch folder."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,7 @@ def test_no_variable_makes_a_home_folder_readable(monkeypatch: pytest.MonkeyPatc
 
 
 def _ran(command: list[str]) -> dict[str, str]:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE)
+    folders = {"PYTHONPATH": str(HERE.parent / "support")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE, env={**os.environ, **folders})
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
