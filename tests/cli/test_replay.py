@@ -108,7 +108,7 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
     command: list[str], sessions: dict[str, str], kernelswarm: Callable[..., Any]
 ) -> None:
     (events,) = histories.read("v1-minutes").values()
-    sequences = {str(seq) for seq in range(258, 332)}
+    sequences = {str(seq) for seq in range(341, 415)}
     place = next(
         envelope.id[:digits]
         for digits in (1, 2, 3)
@@ -117,11 +117,11 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
     )
     name, option = command
     ran = kernelswarm(name, sessions["minutes"], option, place)
-    assert ran.status == 2 and f"has no event '{place}'; its events have seq 258 to 331" in ran.err
+    assert ran.status == 2 and f"has no event '{place}'; its events have seq 341 to 414" in ran.err
     (others,) = histories.read("v1-budget").values()
     for of_another in ("20", others[19].id):
         ran = kernelswarm(name, sessions["minutes"], option, of_another)
-        assert ran.status == 2 and f"to 331; it is one of session {sessions['budget']}" in ran.err
+        assert ran.status == 2 and f"to 414; it is one of session {sessions['budget']}" in ran.err
 
 
 def _is_a_place(text: str, sequences: set[str]) -> bool:
