@@ -62,6 +62,34 @@ class Model(torch.nn.Module):
 def get_inputs(): return [torch.randn(2048, 64)]
 def get_init_inputs(): return [64]
 """,
+    "messages": """
+shapes = {"main": dict(rows=60, edges=900, size=24), "ragged": dict(rows=7, edges=33, size=5)}
+
+def inputs(generator, rows, edges, size):
+    return [
+        torch.randn(rows, size, generator=generator),
+        torch.randint(rows, (2, edges), generator=generator),
+        torch.rand(edges, generator=generator),
+    ]
+
+def reference(x, edges, weight):
+    messages = torch.relu(x[edges[0]]) * weight[:, None]
+    return torch.zeros_like(x).index_add_(0, edges[1], messages) + x
+""",
+    "gated scan": """
+shapes = {"main": dict(rows=6, size=40), "ragged": dict(rows=3, size=7)}
+
+def inputs(generator, rows, size):
+    return [torch.randn(rows, 20, size, generator=generator) for _ in range(2)]
+
+def reference(x, gate):
+    h, steps = torch.zeros_like(x[:, 0]), []
+    for t in range(20):
+        a = torch.sigmoid(gate[:, t])
+        h = a * h + (1 - a) * x[:, t]
+        steps.append(h)
+    return torch.stack(steps, 1), h
+""",
     "model output": Path(model_outputs.__file__).read_text()
     + """
 class Model(torch.nn.Module):
@@ -96,7 +124,9 @@ async def test_drafts_are_right(name: str, device: Device, tmp_path: Path) -> No
     problem = load_problem(path)
     facts = await device.validate_problem(problem)
     graph = facts.graph
-    assert graph is not None and graph.decided == ()
+    assert graph is not None
+    # That there are as many steps as are taken is no branch.
+    assert not [condition for condition in graph.decided if ".shape[1] > " not in condition]
 
     for config in CONFIGS:
         source = CODEGEN_BACKENDS["cpp"].source(facts, graph, config, HARDWARE)
