@@ -29,6 +29,8 @@ def drafts(words: Sequence[str]) -> list[Draft]:
     """
     if list(words) == ["-"]:
         return [_loaded(draft) for draft in _from_json(sys.stdin.buffer.read())]
+    if words and words[0].startswith("{"):
+        raise InputError(f"{words[0]!r} is no lease: write SESSION/NODE/N, which `claim --json` has as .lease.lease")
     if len(words) % 2:
         raise InputError(f"{words[-1]!r} stands alone: write LEASE FILE pairs, or `-` for JSON on stdin")
     pairs = zip(words[::2], words[1::2], strict=True)

@@ -120,6 +120,7 @@ def test_every_command_shows_examples(command: str) -> None:
     ("words", "sentence"),
     [
         (["s-1/n001/1"], "'s-1/n001/1' stands alone: write LEASE FILE pairs"),
+        (["{'lease':", "'s-1/n001/1'}", "a.py"], "\"{'lease':\" is no lease: write SESSION/NODE/N"),
         (["s-1/n001/1", "nowhere.py"], "candidate file nowhere.py does not exist"),
     ],
 )
