@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference.problem import open_reference
+from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.reference.tie_order import TieOrder
-from kernelswarm.schemas import Verdict
+from kernelswarm.schemas import ProblemFormat, Verdict
 
 from .conftest import problem_from
 
@@ -20,6 +23,7 @@ def reference(logits):
     chosen, experts = torch.topk(logits, 2, dim=-1)
     return torch.zeros_like(logits).scatter(-1, experts, chosen.softmax(-1)), experts
 """
+ROUTE_BY_SOFTMAX = ROUTE.replace("torch.topk(logits", "torch.topk(logits.softmax(-1)")
 FIRST_OF_EQUALS = """
 import torch
 def kernel(logits):
@@ -62,6 +66,27 @@ def test_where_the_order_is_defined_nothing_is_noted(choose: Callable[[torch.Ten
     with TieOrder() as ties:
         choose(torch.zeros(3, 4))
     assert not ties.met
+
+
+def test_scores_that_are_computed_are_told_from_inputs() -> None:
+    drawn = torch.randn(4, 5).double()
+    with TieOrder() as given:
+        torch.topk(drawn, 2)
+    with TieOrder() as computed:
+        torch.topk(drawn.softmax(-1), 2)
+    assert not given.met_computed and computed.met_computed
+
+
+def test_an_answer_that_hangs_on_nearly_equal_scores_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
+    problem = Open(name="route", format=ProblemFormat.function, source=ROUTE_BY_SOFTMAX, seed=1)
+    reference = open_reference(problem)
+    apart, beside = torch.tensor([[3.0, 1.0, 0.0, -1.0]]), torch.tensor([[3.0, 1.0, 1.0000002, -1.0]])
+    for logits, hangs in ((apart, False), (beside, True)):
+        targets = targets_of(reference, problem, [logits], shake=True)
+        assert [target.hangs_on_ties for target in targets] == [hangs, hangs]
 
 
 @pytest.mark.parametrize("rows", [torch.zeros(0, 4), torch.zeros(4, 1), torch.tensor(1.0)])

@@ -1,5 +1,6 @@
 """What is right for given inputs: the reference's outputs, in its own precision and in float64."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ from .problem import ReferenceProblem
 from .tie_order import TieOrder
 from .user_values import explained
 
+NEARLY_EQUAL = -32.0, 32.0
+"""Epsilons of the outputs by which computed scores are moved, and the opposite: one of both exchanges neighbours."""
 FEW, FEW_SHAKES = 4096, 2
 """The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
 
@@ -35,7 +38,7 @@ def targets_of(
 
     With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
     the farthest of several movements, of one where inputs are large and outputs have many numbers. And it is known
-    whether it hangs on the order of equal numbers.
+    whether it hangs on the order of equal numbers, or of nearly equal ones that are computed.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
     come before it.
 
@@ -57,10 +60,14 @@ def targets_of(
         precise = precise_for(0.0)
     epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
     shaken = [precise_for(epsilon, seed) for seed in range(count)]
-    reordered: list[Any] = []
+    reordered: list[list[Any]] = []
     if shake and ties.met:
         with TieOrder(reverse=True):
-            reordered = precise_for(0.0)
+            reordered.append(precise_for(0.0))
+    if shake and ties.met_computed:
+        for seed, way in itertools.product(range(2), NEARLY_EQUAL):
+            with TieOrder(move=way * epsilon, seed=seed):
+                reordered.append(precise_for(0.0))
     tolerance = read_tolerance(reference.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -73,7 +80,8 @@ def targets_of(
         moved, other = [outputs.pop(0) for outputs in shaken], others.pop(0) if others else None
         targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
         targets[-1].entry = parts[len(targets) - 1]
-        targets[-1].hangs_on_ties = bool(reordered) and targets[-1].differs(reordered.pop(0))
+        in_other_orders = [outputs.pop(0) for outputs in reordered]
+        targets[-1].hangs_on_ties = any(map(targets[-1].jumps_to, in_other_orders))
     return targets
 
 

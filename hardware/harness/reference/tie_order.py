@@ -2,6 +2,9 @@
 
 ``topk`` of a row of zeros returns some of its places. Another kernel that returns others is as right, so inputs on
 which the answer hangs on that order say nothing of candidates. (``argmax`` and ``max`` return the first: defined.)
+
+Of scores that were computed, such as a softmax, each implementation rounds differently. So nearly equal ones may come
+in either order, too; those that are inputs are the same for everybody.
 """
 
 from typing import Any
@@ -15,13 +18,19 @@ _UNDEFINED = frozenset({_aten.topk, _aten.sort, _aten.kthvalue, _aten.median, _a
 
 
 class TieOrder(TorchDispatchMode):  # type: ignore[misc]
-    """Notes whether such an operator met equal numbers; ``reverse``: has it take them in the other order."""
+    """Notes whether such an operator met equal numbers; ``reverse``: has it take them in the other order.
 
-    def __init__(self, *, reverse: bool = False) -> None:
+    ``move``: computed numbers are off by such a share at most, drawn from ``seed``; by the opposite with a minus.
+    """
+
+    def __init__(self, *, reverse: bool = False, move: float = 0.0, seed: int = 0) -> None:
         super().__init__()
         self._reverse = reverse
+        self._move, self._seed = move, seed
         self.met = False
         """Whether one met equal numbers so far."""
+        self.met_computed = False
+        """Whether one met numbers that were computed in float64: no input in a lower precision is like that."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -33,12 +42,26 @@ class TieOrder(TorchDispatchMode):  # type: ignore[misc]
         if given.get("stable") or len(func._schema.returns) < 2 or not values.dim():
             return func(*args, **kwargs)
         last = values.shape[dim] - 1
+        is_computed = last > 0 and _is_computed(values)
+        if self._move and is_computed:
+            return func(_moved(values, self._move, self._seed), *args[1:], **kwargs)
         met = last > 0 and _has_equals(torch.sort(values, dim).values, dim)
         self.met = self.met or met
+        self.met_computed = self.met_computed or is_computed
         if not met or not self._reverse:
             return func(*args, **kwargs)
         chosen, places = func(values.flip(dim), *args[1:], **kwargs)
         return chosen, last - places
+
+
+def _moved(values: torch.Tensor, share: float, seed: int) -> torch.Tensor:
+    generator = torch.Generator(values.device).manual_seed(seed)
+    moves = torch.rand(values.shape, generator=generator, dtype=values.dtype, device=values.device)
+    return moves.mul_(2).sub_(1).mul_(share).add_(1).mul_(values)
+
+
+def _is_computed(values: torch.Tensor) -> bool:
+    return values.dtype == torch.float64 and not bool((values.float() == values).logical_or(values.isnan()).all())
 
 
 def _has_equals(ordered: torch.Tensor, dim: int) -> bool:

@@ -33,7 +33,7 @@ class Target:
     is_judged = True
     """Whether candidates are held to it."""
     hangs_on_ties = False
-    """Whether it is another one where equal numbers are taken in another order."""
+    """Whether it is another one where (nearly) equal numbers are taken in another order."""
 
     @property
     def is_answer(self) -> bool:
@@ -109,7 +109,7 @@ class Target:
         An error like the ``usual`` one, on the problem's own inputs, raises no doubt.
         """
         if self.hangs_on_ties:
-            return "it hangs on the order of equal numbers, which is not defined (as in topk)"
+            return "it hangs on the order of equal numbers or nearly equal ones, which is not defined (as in topk)"
         if not self._is_stable:
             return "float64 gives another answer"
         if not self.floating:
@@ -130,13 +130,13 @@ class Target:
             return f"its answer moves by {usual:.2g} or {self.sensitivity:.2g} when inputs move by an epsilon"
         return ""
 
-    def differs(self, precise: Any) -> bool:
-        """Whether ``precise``, an answer of float64, is another one; None: there is no such thing."""
+    def jumps_to(self, precise: Any) -> bool:
+        """Whether ``precise``, an answer of float64, is no rounding of this one; None: there is no such thing."""
         if precise is None:
             return False
         if not self.floating:
             return not self.accepts(precise)
-        return self.error(chunks_of(flat(precise, False), self._chunk), enough=self.bound)[0] > self.bound
+        return not is_moderate(self.dtype or "float32", self.error(chunks_of(flat(precise, False), self._chunk))[0])
 
     def _agrees_on_nonfinite(self) -> bool:
         if self._special is None:
