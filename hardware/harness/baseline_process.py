@@ -360,8 +360,7 @@ class BaselineProcess:
             os.close(file)
         for name in () if supply.are_alike else names:
             # Compilers compile anew for other sizes, up to a limit. Not in what is timed.
-            command = Warm(calls=supply.most_calls, name=name)
-            await ask_reference(self._worker, command, Done, seconds=BUILD_SECONDS)
+            await ask_reference(self._worker, Warm(calls=supply.most_calls, name=name), Done, seconds=BUILD_SECONDS)
         if not await process.can_be_read(IDLE, BATCH_SECONDS):
             await process.clear()
             return
@@ -381,9 +380,8 @@ class BaselineProcess:
             return timed
         if command.warm:
             self._process.go_on()
-            await self.deaths.answered(
-                ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done), self._worker
-            )
+            warm = Warm(calls=command.warm, name=command.name)
+            await self.deaths.answered(ask_reference(self._worker, warm, Done), self._worker)
         batch = Batch(calls=command.calls, name=command.name, one_by_one=command.one_by_one)
         return self.count(await self._batch(batch))
 
