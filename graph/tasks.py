@@ -15,8 +15,10 @@ from ..schemas import (
     Envelope,
     Event,
     Intent,
+    NodeDiagnosed,
     NodePlanned,
     SessionClosed,
+    SessionOpened,
     StopRequested,
     SynthesisFailed,
     TaskClaimed,
@@ -40,8 +42,10 @@ INTERRUPTED = "interrupted"
 
 ABOUT_TASKS = frozenset(
     (
+        SessionOpened,
         NodePlanned,
         CandidateProposed,
+        NodeDiagnosed,
         ClaimRequested,
         CheckRequested,
         TaskSubmitted,
@@ -134,6 +138,9 @@ class SessionTasks:
         self._leases: dict[str, Lease] = {}
         self._sources: dict[str, str] = {}
         """Nodes of the session by the sha256 of their candidate."""
+        self._noisy: set[str] = set()
+        """Nodes whose time is too noisy to tell: their file may be handed in again, to be timed again."""
+        self._heeds_files = False
         self._submitted: dict[str, TaskSubmitted] = {}
         """By the id of the event."""
         self._stopping = False
@@ -144,6 +151,10 @@ class SessionTasks:
         if envelope.id in self.rulings:
             return
         match event:
+            case SessionOpened():
+                self._heeds_files = event.heeds_files
+            case NodeDiagnosed():
+                self._diagnosed(envelope.node, event)
             case NodePlanned():
                 if event.synthesizer == OUTSIDE and event.intent is not Intent.remeasure:
                     self.tasks[envelope.node] = Task(envelope.node, event)
@@ -196,9 +207,21 @@ class SessionTasks:
         """Whether the check with the id ``request`` may be made."""
         return any(isinstance(ruling.outcome, Permit) for ruling in self.rulings.get(request, ()))
 
+    @property
+    def withdrawn(self) -> tuple[str, ...]:
+        """Nodes that nobody handed in, in order of planning: the session has ended, or is about to."""
+        tasks = self.tasks.values()
+        return tuple(task.node for task in tasks if task.outcome == "withdrawn" or (self._closed and not task.outcome))
+
     def is_withdrawn(self, node: str) -> bool:
         """Whether ``node`` is a task that nobody is to work on any more."""
         return node in self.tasks and self.tasks[node].outcome == "withdrawn"
+
+    def _diagnosed(self, node: str, event: NodeDiagnosed) -> None:
+        if self._heeds_files and event.speedup is not None and event.speedup.is_noise:
+            self._noisy.add(node)
+        else:
+            self._noisy.discard(node)
 
     def _proposed(self, envelope: Envelope, event: CandidateProposed) -> None:
         self._sources.setdefault(event.sha256, envelope.node)
@@ -284,8 +307,11 @@ class SessionTasks:
         lease = self._leases.get(event.lease)
         if self._closed:
             return self._kept(f"session {self.session} is closed: nothing is judged in it any more")
-        if event.sha256 in self._sources:
-            return self._kept(f"the same file is {self.session}/{self._sources[event.sha256]} already")
+        node = self._sources.get(event.sha256)
+        # Timed again under a lease that is held alone: a late file is not to take another task by accident.
+        is_late = lease is None or bool(lease.end)
+        if node is not None and (node not in self._noisy or is_late):
+            return self._kept(f"the same file is {self.session}/{node} already")
         if lease is None:
             return self._kept(f"there is no lease {event.lease}: claim a task, then hand in under its lease")
         task = self._place(lease)

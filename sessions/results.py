@@ -54,6 +54,8 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     candidates: int = 0
     correct: int = 0
     wins: int = 0
+    withdrawn: tuple[str, ...] = ()
+    """Nodes that waited for outside authors, of whom nobody handed one in."""
     model_cost: float | None = None
     """US dollars that models cost; null if no model was asked, or no price is known for one that was."""
     model_tokens: int = 0
@@ -177,6 +179,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         candidates=closed.candidates,
         correct=closed.correct,
         wins=closed.wins,
+        withdrawn=graph.tasks.withdrawn,
         **_spending(graph.calls),
         seconds=seconds,
         path=path,

@@ -85,6 +85,7 @@ async def open_session(
         # The one candidate of an evaluation is timed as a user would, whatever came of it.
         hopeless_below=0.0 if options.is_evaluation else HOPELESS_BELOW,
         cautious=True,
+        heeds_files=True,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

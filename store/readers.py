@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..bus import Bus
-from ..schemas import Counters, DeviceProfile, InputError, StoreError, decode
+from ..schemas import Counters, DeviceProfile, InputError, Interval, StoreError, decode
 from .log import log_path
 from .query import run_sql
 from .recorded import UnknownSession
@@ -62,6 +62,7 @@ async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -
     counters, device = await _profiled(home, bus, session, node)
     return NodeReport(
         node=rows[0],
+        speedup=_interval(rows[0]),
         source=source,
         rationale=rationale or "",
         recipe=json.loads(recipe),
@@ -71,6 +72,12 @@ async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -
         device=device,
         evidence=await _evidence(home, bus, session, node),
     )
+
+
+def _interval(row: NodeRow) -> Interval | None:
+    if row.speedup is None or row.speedup_low is None or row.speedup_high is None:
+        return None
+    return Interval(median=row.speedup, low=row.speedup_low, high=row.speedup_high)
 
 
 async def skills(home: Path, *, bus: Bus | None = None, pool: str | None = None, limit: int = 1000) -> list[SkillRow]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..schemas import Counters, DeviceProfile, Schema
+from ..schemas import Counters, DeviceProfile, Interval, Schema
 
 
 class SpeedupRow(Schema, frozen=True, kw_only=True):
@@ -169,6 +169,8 @@ class NodeReport(Schema, frozen=True, kw_only=True):
     """A node whole."""
 
     node: NodeRow
+    speedup: Interval | None
+    """The judge's latest, with its interval, as ``tasks show`` has it; on an accelerator of the device."""
     source: str
     """Of its candidate; empty if there is none."""
     rationale: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...graph.session_graph import SearchGraph
 from ...graph.worth_profiling import seen
 from ...schemas import Bottleneck, DeviceProfile, KernelProfile, KernelResources, ProfileReport
-from .limits import AT_FLOOR, BANDWIDTH
+from .limits import AT_FLOOR, BANDWIDTH, Limits
 
 BUSY = 60.0
 """Percent of its peak from which a unit is what limits a kernel. Below it in memory and arithmetic alike the kernel
@@ -45,6 +45,8 @@ class DeviceLimits:
     limit: str
     """``memory`` or ``compute``: where the roofline's floor comes from; empty if unknown."""
     transcendental: bool
+    may_look_up: bool
+    """Whether dependent loads may be those of a search or gather."""
     profile: DeviceProfile | None
     """None where nobody looked, or nobody may."""
     spills: tuple[KernelResources, ...]
@@ -53,7 +55,7 @@ class DeviceLimits:
     """Kernels that were compiled ahead."""
 
     @staticmethod
-    def of(graph: SearchGraph, node: str, report: ProfileReport, *, transcendental: bool) -> "DeviceLimits":
+    def of(graph: SearchGraph, node: str, report: ProfileReport, shared: Limits) -> "DeviceLimits":
         """Gather from the node's reports; in a confirmation the look may have been at the first timing."""
         assert report.timing is not None
         record = graph.nodes.get(node)
@@ -63,7 +65,8 @@ class DeviceLimits:
             median_us=report.timing.median_ms["candidate"] * 1e3,
             fraction=report.roofline.fraction if report.roofline else None,
             limit=report.roofline.limit if report.roofline else "",
-            transcendental=transcendental,
+            transcendental=shared.transcendental,
+            may_look_up=bool(shared.lookups) or not shared.heeds_files,
             profile=profile if profile is not None and profile.kernels else None,
             spills=tuple(kernel for kernel in kernels if kernel.spill_bytes > 0),
             compiled=len(kernels),

@@ -80,7 +80,8 @@ def _latency(limits: DeviceLimits) -> Iterator[Advice]:
     if occupancy is not None and occupancy < LOW_OCCUPANCY:
         reason = f"occupancy {occupancy:.0f} %: more and smaller blocks"
         yield Advice(action=AdviceAction.more_parallelism, reason=reason, weight=2.0)
-    yield Advice(action=AdviceAction.faster_lookup, reason="dependent loads wait for each other", weight=0.5)
+    if limits.may_look_up:
+        yield Advice(action=AdviceAction.faster_lookup, reason="dependent loads wait for each other", weight=0.5)
 
 
 def _compute(limits: DeviceLimits) -> Iterator[Advice]:

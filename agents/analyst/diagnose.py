@@ -135,7 +135,7 @@ def _on_processor(limits: Limits) -> _Limit:
 
 
 def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Limits) -> _Limit:
-    seen = DeviceLimits.of(graph, node, report, transcendental=limits.transcendental)
+    seen = DeviceLimits.of(graph, node, report, limits)
     named = accelerator.bottleneck(seen)
     findings = (*evidence.of_limits(limits), *accelerator_findings.of_device(seen))
     return _Limit(named, accelerator.in_short(seen, named), findings, tuple(accelerator_advice.advise(seen, named)))

@@ -19,10 +19,11 @@ def of_limits(limits: Limits) -> Iterator[Finding]:
             meaning=f"{limits.limit} floor {limits.floor_ms:.4f} ms, the candidate takes {limits.median_ms:.4f} ms",
         )
     if limits.page_faults >= 1:
+        own = "" if limits.avoidable_faults >= 1 or not limits.heeds_files else ", as every new output's does"
         yield Finding(
             name="page_faults",
             value=f"{limits.page_faults:.0f} a call",
-            meaning=f"at least {limits.fault_share:.0%} of the time goes into mapping fresh memory",
+            meaning=f"at least {limits.fault_share:.0%} of the time goes into mapping fresh memory{own}",
         )
     if limits.cores_used is not None:
         yield Finding(
@@ -54,8 +55,11 @@ def of_family(graph: SearchGraph, node: str, speedup: Interval) -> Iterator[Find
     parent = graph.nodes.get(record.parent) if record else None
     if record is None or parent is None or parent.fitness <= 0 or record.candidate is None:
         return
+    opened = graph.opened
     changed = ", ".join(_changes(parent, record.candidate.recipe)) or "its source"
-    cautious = graph.opened is not None and graph.opened.cautious
+    if opened is not None and opened.heeds_files and not (record.candidate.recipe and _config(parent)):
+        changed = "its source"
+    cautious = opened is not None and opened.cautious
     if cautious and (speedup.is_noise or (parent.speedup is not None and parent.speedup.is_noise)):
         meaning = f"the times do not tell whether {changed} helped"
         yield Finding(name="parent", value=f"too noisy beside {parent.name}", meaning=meaning)
@@ -69,7 +73,12 @@ def of_family(graph: SearchGraph, node: str, speedup: Interval) -> Iterator[Find
 
 
 def _changes(parent: NodeRecord, config: Config) -> Iterator[str]:
-    before = parent.candidate.recipe if parent.candidate else {}
+    before = _config(parent)
     for tunable in sorted({*before, *config}):
         if before.get(tunable) != config.get(tunable):
             yield f"{tunable} {before.get(tunable)} → {config.get(tunable)}"
+
+
+def _config(record: NodeRecord) -> Config:
+    """What the generator made it of; empty for a file by anybody else."""
+    return record.candidate.recipe if record.candidate else {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...graph.session_graph import SearchGraph
-from ...schemas import Advice, AdviceAction, Bottleneck, ProfileReport
+from ...schemas import Advice, AdviceAction, Bottleneck, ProfileReport, SessionOpened
 
 AT_FLOOR = 0.9
 """Roofline fraction above which only noise is left to win."""
@@ -29,6 +29,10 @@ MOST_CORES = 1.1
 """Share of the cores up to which a candidate may have used them. More was counted beside short calls: what prepares and
 checks a batch."""
 
+PAGE = 4096
+HUGE_PAGE = 2 << 20
+"""Bytes; smaller outputs get none."""
+
 LOOKUPS = ("bucketize", "searchsorted", "gather", "index", "embedding")
 TRANSCENDENTAL = ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softmax")
 
@@ -44,14 +48,19 @@ class Limits:
     """``memory`` or ``compute``; empty if unknown."""
     page_faults: float
     """Minor page faults a call; 0 if unknown."""
+    avoidable_faults: float
+    """Of them, those that another file might not have."""
     cores_used: float | None
     """CPU time over wall time; None if unknown."""
     cores: int
-    lookups: bool
+    lookups: tuple[str, ...]
+    """Operators of the problem that search or gather."""
     transcendental: bool
     outputs_bytes: int
     ipc: float | None
     """Instructions a cycle; None where the machine does not permit the counters."""
+    heeds_files: bool
+    """:attr:`.SessionOpened.heeds_files`."""
 
     @staticmethod
     def of(graph: SearchGraph, node: str, report: ProfileReport) -> "Limits":
@@ -60,6 +69,7 @@ class Limits:
         assert opened is not None and report.timing is not None
         counters = report.counters.values if report.counters else {}
         names = " ".join(opened.facts.operators)
+        faults = counters.get("page_faults", 0.0)
         median = report.timing.median_ms["candidate"]
         cpu_ms = counters.get("cpu_ms")
         cycles = counters.get("cycles", 0.0)
@@ -72,19 +82,29 @@ class Limits:
             fraction=report.roofline.fraction if report.roofline else None,
             floor_ms=report.roofline.floor_ms if report.roofline else None,
             limit=report.roofline.limit if report.roofline else "",
-            page_faults=counters.get("page_faults", 0.0),
+            page_faults=faults,
+            avoidable_faults=max(0.0, faults - _unavoidable_faults(opened)),
             cores_used=cores_used,
             cores=cores,
-            lookups=any(word in names for word in LOOKUPS),
+            lookups=tuple(name for name in opened.facts.operators if any(word in name for word in LOOKUPS)),
             transcendental=any(word in names for word in TRANSCENDENTAL),
             outputs_bytes=opened.facts.work.write_bytes,
             ipc=counters["instructions"] / cycles if cycles and "instructions" in counters else None,
+            heeds_files=opened.heeds_files,
         )
 
     @property
     def fault_share(self) -> float:
         """Share of the time that page faults cost at least."""
-        return self.page_faults * FAULT_US / (self.median_ms * 1e3) if self.median_ms > 0 else 0.0
+        return self._share_of(self.page_faults)
+
+    @property
+    def avoidable_share(self) -> float:
+        """Share of the time that those cost which another file might not have."""
+        return self._share_of(self.avoidable_faults)
+
+    def _share_of(self, faults: float) -> float:
+        return faults * FAULT_US / (self.median_ms * 1e3) if self.median_ms > 0 else 0.0
 
     @property
     def idle_share(self) -> float:
@@ -94,6 +114,13 @@ class Limits:
         return max(0.0, 1.0 - self.cores_used / self.cores)
 
 
+def _unavoidable_faults(opened: SessionOpened) -> float:
+    """What a call's new outputs cost whoever writes them: a page each, unless huge pages can be asked for."""
+    written = opened.facts.work.write_bytes
+    may_be_huge = written >= HUGE_PAGE and opened.hardware.huge_pages != "never"
+    return 0.0 if may_be_huge or not opened.heeds_files else written / PAGE
+
+
 def bottleneck(limits: Limits) -> Bottleneck:
     """The one word for it; the first that applies."""
     fraction = limits.fraction
@@ -101,7 +128,7 @@ def bottleneck(limits: Limits) -> Bottleneck:
         return Bottleneck.at_floor
     if limits.median_ms < OVERHEAD_MS:
         return Bottleneck.overhead
-    if limits.fault_share >= FAULT_SHARE:
+    if limits.avoidable_share >= FAULT_SHARE:
         return Bottleneck.memory_traffic
     if limits.idle_share >= 0.3:
         return Bottleneck.parallelism
@@ -116,8 +143,8 @@ def bottleneck(limits: Limits) -> Bottleneck:
 
 def advise(limits: Limits, named: Bottleneck) -> Iterator[Advice]:
     """What to try, strongest first. Several things, because a bottleneck named is not a cause proven."""
-    if limits.fault_share >= FAULT_SHARE / 2:
-        share = f"{limits.page_faults:.0f} page faults a call, at least {limits.fault_share:.0%} of the time"
+    if limits.avoidable_share >= FAULT_SHARE / 2:
+        share = f"{limits.avoidable_faults:.0f} page faults a call, at least {limits.avoidable_share:.0%} of the time"
         yield Advice(action=AdviceAction.avoid_page_faults, reason=share, weight=4.0)
     yield from _BY_BOTTLENECK[named](limits)
     if limits.idle_share >= 0.2 and named is not Bottleneck.parallelism:
@@ -136,13 +163,17 @@ def _bandwidth(limits: Limits) -> Iterator[Advice]:
 def _traffic(limits: Limits) -> Iterator[Advice]:
     reason = f"floor {limits.floor_ms:.3f} ms of {limits.median_ms:.3f} ms" if limits.floor_ms else "far from the floor"
     yield Advice(action=AdviceAction.reduce_traffic, reason=reason, weight=2.0)
-    yield Advice(action=AdviceAction.avoid_page_faults, reason=f"{limits.outputs_bytes} bytes of fresh output a call")
+    if limits.avoidable_faults >= 1 or not limits.heeds_files:
+        reason_of_faults = f"{limits.outputs_bytes} bytes of fresh output a call"
+        yield Advice(action=AdviceAction.avoid_page_faults, reason=reason_of_faults)
     yield Advice(action=AdviceAction.vectorize, reason=reason)
     yield Advice(action=AdviceAction.split_kernels, reason="a fusion may recompute or spill", weight=0.5)
 
 
 def _latency(limits: Limits) -> Iterator[Advice]:
-    yield Advice(action=AdviceAction.faster_lookup, reason="dependent loads of a search or gather", weight=3.0)
+    operators = f" ({', '.join(limits.lookups)})" if limits.heeds_files else ""
+    reason = f"dependent loads of a search or gather{operators}"
+    yield Advice(action=AdviceAction.faster_lookup, reason=reason, weight=3.0)
     yield Advice(action=AdviceAction.vectorize, reason="gathers of several lanes hide latency")
     yield Advice(action=AdviceAction.more_parallelism, reason="finer grain balances uneven searches", weight=0.5)
 

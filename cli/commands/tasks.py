@@ -202,7 +202,7 @@ def finish(
     """Say that nothing more comes: free tasks are withdrawn, the best is confirmed, and the session closes. What is
     held may still be handed in."""
     finished = _with_reader(nats, lambda reader: reader.finish(session, wait_s=wait))
-    _print(finished, lambda done: out.print(f"{done.session}  {done.state}: {done.detail}", markup=False), json=json)
+    _print(finished, task_text.print_finish, json=json)
     return 0
 
 

@@ -54,6 +54,8 @@ def print_summary(result: SearchResult) -> None:
         print_wide(shapes_table(result.shapes))
     out.print(outcome(result.win, result.detail, result.measure))
     out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
+    if result.withdrawn:
+        out.print(f"outside  nobody handed in {', '.join(result.withdrawn)}: withdrawn", markup=False)
     if result.model_tokens:
         out.print(f"models   {spending_text(result.model_cost, result.model_tokens, result.cache_hit_rate)}")
     if result.path:

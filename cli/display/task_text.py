@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ...graph.session_graph import SearchGraph
 from ...schemas import ShapeFacts
-from ...sessions.outside.records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, TaskBrief, TaskRow
+from ...sessions.outside.records import CheckAnswer, Finish, HandInAnswer, Leaderboard, NodeAnswer, TaskBrief, TaskRow
 from .formatting import cell
 from .summary import NAMES, count, times_text
 from .terminal import out, print_wide
@@ -132,6 +132,8 @@ def print_hand_in(answer: HandInAnswer) -> None:
         print_answer(answer.answer)
         if answer.answer.state == "judging":
             out.print(f"look      kernelswarm tasks show {answer.answer.task}", markup=False)
+        if answer.answer.noisy:
+            out.print("again     hand the same file in under another lease: it is timed again", markup=False)
     if answer.free:
         out.print(f"next      kernelswarm tasks claim {answer.free[0]}", markup=False)
 
@@ -140,11 +142,26 @@ def print_leaderboard(board: Leaderboard) -> None:
     """A session's candidates, best first."""
     out.print(f"{board.session}  {board.state}, {board.judged}/{board.budget} candidates  {board.detail}", markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("", "task", "by", "verdict", "speedup", "what it is"):
+    judged, ordinary = board.numbers
+    has_ordinary = any(place.ordinary for place in board.places)
+    for column in ("", "task", "by", "verdict", judged, *[ordinary] * has_ordinary, "what it is"):
         table.add_column(column, no_wrap=True)
     for place in board.places:
-        speedup = str(place.speedup) if place.speedup else ""
+        numbers = [str(number or "") for number in (place.speedup, place.ordinary)[: 1 + has_ordinary]]
         verdict = ("confirmed" if place.confirmed else "correct") if place.speedup else place.verdict.replace("_", " ")
-        cells = (str(place.rank), place.task, place.author, verdict, speedup, place.summary.partition("\n")[0])
+        cells = (str(place.rank), place.task, place.author, verdict, *numbers, place.summary.partition("\n")[0])
         table.add_row(*map(Text, cells), style="green" if place.win else "")
     print_wide(table)
+    print_withdrawn(board.withdrawn)
+
+
+def print_finish(done: Finish) -> None:
+    """How far a session is on its way to its end."""
+    out.print(f"{done.session}  {done.state}: {done.detail}", markup=False)
+    print_withdrawn(done.withdrawn)
+
+
+def print_withdrawn(tasks: Sequence[str]) -> None:
+    """Which tasks nobody handed in, if there are some."""
+    if tasks:
+        out.print(f"withdrawn  nobody handed in {', '.join(tasks)}", markup=False)

@@ -85,6 +85,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
     say that it is, and name limits in words; counts of more cores than there are count as none. Older sessions do not
     say so: they went by the median, however noisy."""
+    heeds_files: bool = False
+    """Whether diagnoses and answers heed the file at hand: page faults that every new output costs call for no advice,
+    look-ups are advised where the problem has some, a file without a config is another source beside its parent, and
+    one whose time is too noisy to tell may be handed in again. Older sessions do not say so: they did none of it."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

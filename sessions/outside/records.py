@@ -37,7 +37,7 @@ class TaskRow(Schema, frozen=True, kw_only=True):
     """Of the lease."""
     verdict: Verdict | None = None
     speedup: float | None = None
-    """Median, where it was timed."""
+    """Median by the judge, where it was timed."""
     noisy: bool = False
     """Whether that is too noisy to tell."""
 
@@ -53,13 +53,17 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     correct: bool = False
     win: bool = False
-    """Whether the interval lies above 1. Finalists are timed again before the session closes, and only that counts."""
+    """Whether the intervals that count lie above 1. Finalists are timed again before the session closes: only that
+    counts."""
     summary: str = ""
     """One sentence: what it is worth, or what is wrong."""
     speedup: Interval | None = None
+    """By the judge; on an accelerator on the device."""
     noisy: bool = False
     """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
     against: str = ""
+    ordinary: Interval | None = None
+    """Of a finalist: in ordinary processes; on an accelerator as a call."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, from one interleaved run."""
     roofline_fraction: float | None = None
@@ -186,6 +190,8 @@ class Finish(Schema, frozen=True, kw_only=True):
     best: str
     """Once it is closed: node of the best; empty if none is correct."""
     win: bool
+    withdrawn: tuple[str, ...]
+    """Tasks that nobody handed in, and nobody is to any more."""
     detail: str
     """What it came to, or what it waits for."""
 
@@ -199,8 +205,11 @@ class Place(Schema, frozen=True, kw_only=True):
     verdict: Verdict
     win: bool
     speedup: Interval | None
+    """By the judge; on an accelerator on the device."""
     noisy: bool
     """Whether ``speedup`` is too noisy to tell."""
+    ordinary: Interval | None
+    """Of a finalist: in ordinary processes; on an accelerator as a call."""
     confirmed: bool
     summary: str
 
@@ -217,6 +226,12 @@ class Leaderboard(Schema, frozen=True, kw_only=True):
     """What it came to, once it is closed."""
     best: str
     """Node of the best; empty if none is correct."""
+    speedup: Interval | None
+    """Once it is closed: the best's by the number that counts, which ``kernelswarm sessions`` shows as well."""
+    numbers: tuple[str, str]
+    """What ``speedup`` and ``ordinary`` of a place are called."""
+    withdrawn: tuple[str, ...]
+    """Tasks that nobody handed in, and nobody is to any more."""
     places: tuple[Place, ...]
     judged: int
     budget: int

@@ -17,6 +17,7 @@ from ...schemas import (
     Finding,
     InputError,
     Interval,
+    NodeDiagnosed,
     SessionOpened,
     Verdict,
 )
@@ -26,6 +27,9 @@ from .records import CheckAnswer, Finish, Leaderboard, LeaseTerms, NodeAnswer, P
 _INDEX_TYPES = ("int64", "int32")
 _ORDERING = re.compile(r"\b(?:sort|topk|argsort|argmax|argmin|max|min|kthvalue|median|mode|msort)\b")
 """ATen operators that choose among equal values."""
+
+NUMBERS = (("by the judge", "in ordinary processes"), ("on the device", "as a call"))
+"""What the two speedups are called: of a processor, of an accelerator."""
 
 LOG_CHARACTERS = 4000
 """Of a compiler's output that an author gets."""
@@ -183,11 +187,12 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         author=author(graph, record),
         verdict=diagnosis.verdict if diagnosis else None,
         correct=diagnosis is not None and diagnosis.verdict is Verdict.correct,
-        win=is_win(diagnosis.speedup if diagnosis else None),
+        win=_is_win(graph, diagnosis),
         summary=without_seeds(diagnosis.summary) if diagnosis else "",
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
         against=diagnosis.against if diagnosis else "",
+        ordinary=diagnosis.ordinary if diagnosis else None,
         times_ms=dict(timing.median_ms) if timing else {},
         roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
         bottleneck=diagnosis.bottleneck if diagnosis else "",
@@ -223,9 +228,14 @@ def _progress(record: NodeRecord) -> str:
     return "judging" if record.candidate else "waiting"
 
 
-def is_win(speedup: Interval | None) -> bool:
-    """Whether the interval lies above 1."""
-    return speedup is not None and speedup.is_win
+def _is_win(graph: SearchGraph, diagnosis: NodeDiagnosed | None) -> bool:
+    """Whether the intervals that count lie above 1, as far as they were measured, and nothing stands against it."""
+    if diagnosis is None or diagnosis.speedup is None or diagnosis.broken_contract:
+        return False
+    if opened_of(graph).counts_device_alone:
+        return diagnosis.speedup.is_win
+    counted = (diagnosis.speedup, diagnosis.ordinary or diagnosis.speedup)
+    return not diagnosis.ordinary_missing and all(speedup.is_win for speedup in counted)
 
 
 def is_noise(speedup: Interval | None) -> bool:
@@ -286,10 +296,17 @@ def leaderboard(graph: SearchGraph) -> Leaderboard:
         state="closed" if closed else "open",
         detail=closed.detail if closed else "",
         best=best,
+        speedup=closed.speedup if closed else None,
+        numbers=NUMBERS[0 if opened.is_on_processor else 1],
+        withdrawn=_withdrawn(graph),
         places=tuple(_places(graph, ranked)),
         judged=len(judged),
         budget=opened.budget,
     )
+
+
+def _withdrawn(graph: SearchGraph) -> tuple[str, ...]:
+    return tuple(f"{graph.session}/{node}" for node in graph.tasks.withdrawn)
 
 
 def finish(graph: SearchGraph) -> Finish:
@@ -305,6 +322,7 @@ def finish(graph: SearchGraph) -> Finish:
         judging=tuple(f"{graph.session}/{node.name}" for node in graph.own() if _progress(node) == "judging"),
         best=closed.best if closed else "",
         win=closed is not None and closed.win,
+        withdrawn=_withdrawn(graph),
         detail=closed.detail if closed else waits,
     )
 
@@ -320,9 +338,10 @@ def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
                 task=f"{graph.session}/{record.name}",
                 author=author(graph, record),
                 verdict=diagnosis.verdict,
-                win=is_win(diagnosis.speedup),
+                win=_is_win(graph, diagnosis),
                 speedup=diagnosis.speedup,
                 noisy=is_noise(diagnosis.speedup),
+                ordinary=diagnosis.ordinary,
                 confirmed=record.confirmation_diagnosis is not None,
                 summary=without_seeds(diagnosis.summary),
             )

@@ -22,6 +22,7 @@ from kernelswarm.schemas import (
     Envelope,
     Event,
     Intent,
+    Interval,
     MemoryOperator,
     NodePlanned,
     SessionClosed,
@@ -190,7 +191,38 @@ def test_a_session_that_is_about_to_end_withdraws_what_nobody_holds_and_waits_fo
     assert "about to end" in reason_of(session.claim())
     session.plan("n003")
     assert session.graph.tasks.tasks["n003"].outcome == "withdrawn"
+    assert session.graph.tasks.withdrawn == ("n002", "n003")
     assert isinstance(session.ruled(TaskExpired(lease=FIRST)), SynthesisFailed)
+
+
+def test_at_the_end_it_is_named_what_nobody_handed_in(session: Session) -> None:
+    session.claim("n001")
+    session.say(StopRequested(reason="interrupted"))
+    assert session.graph.tasks.withdrawn == ()
+    session.say(SessionClosed(reason="interrupted"))
+    assert session.graph.tasks.withdrawn == ("n001", "n002")
+
+
+@pytest.mark.parametrize("heeds_files", [True, False])
+def test_a_file_whose_time_is_too_noisy_may_be_handed_in_again(heeds_files: bool) -> None:
+    session = Session()
+    session.say(given.opened(synthesizer=OUTSIDE, heeds_files=heeds_files))
+    for node in ("n001", "n002", "n003"):
+        session.plan(node)
+        session.claim(node)
+    assert isinstance(session.submit(FIRST), HandIn)
+    second, third = (f"{SESSION}/{node}/1" for node in ("n002", "n003"))
+    assert "the same file is s-test1/n001 already" in reason_of(session.submit(second))
+    session.say(given.diagnosed(0.6, speedup=Interval(median=2.0, low=0.6, high=9.0)), "n001")
+    assert "the same file is s-test1/n001 already" in reason_of(session.submit(FIRST)), "its lease is over"
+    again = session.submit(second)
+    if not heeds_files:
+        assert "the same file is s-test1/n001 already" in reason_of(again)
+        return
+    assert isinstance(again, HandIn) and session.graph.tasks.tasks["n002"].outcome == "handed in"
+    assert "the same file is s-test1/n002 already" in reason_of(session.submit(third))
+    session.say(given.diagnosed(1.5), "n002")
+    assert "the same file is s-test1/n002 already" in reason_of(session.submit(third))
 
 
 def test_an_interrupted_session_is_closed_at_once_and_withdraws_nothing(session: Session) -> None:

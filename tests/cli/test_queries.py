@@ -102,6 +102,7 @@ def test_json_of_show_is_one_object(recorded: Path, kernelswarm: Callable[..., A
     assert [node["node"] for node in session["nodes"]] == ["n001", "n002", "n003"]
     node = json.loads(kernelswarm("show", SESSION, "--node", "n001", "--json").out)
     assert node["source"] == SOURCE and node["recipe"] == {"tile": 8, "fuse": True}
+    assert [node["speedup"]["median"], node["speedup"]["low"]] == [node["node"]["speedup"], node["node"]["speedup_low"]]
 
 
 ODD = """SELECT NULL AS nothing, '' AS empty, 'a,"b"

@@ -54,9 +54,11 @@ def test_the_table_shows_the_judge_alone_where_nothing_else_was_measured(capsys:
 
 
 def test_a_file_that_is_no_win_is_named_for_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    print_summary(msgspec.structs.replace(RESULT, win=False, detail="no win found: 0.97x of eager"))
+    detail = "no win found: 0.97x of eager"
+    print_summary(msgspec.structs.replace(RESULT, win=False, detail=detail, withdrawn=("n004", "n006")))
     shown = capsys.readouterr().out
     assert "no win found  0.97x of eager" in shown and "out/best.py  (the fastest correct one)" in shown
+    assert "outside  nobody handed in n004, n006" in shown
 
 
 VERDICT = Evaluation(

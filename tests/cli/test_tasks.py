@@ -28,6 +28,7 @@ from kernelswarm.schemas import (
     Interval,
     MemoryOperator,
     NodePlanned,
+    SessionClosed,
     StopRequested,
 )
 from kernelswarm.sessions.outside import views
@@ -208,6 +209,29 @@ def test_a_leaderboard_has_a_row_for_each_candidate(graph: SearchGraph, capsys: 
     task_text.print_leaderboard(views.leaderboard(graph))
     text = capsys.readouterr().out
     assert "s-test1/n001" in text and "1.40x" in text and "s-test1/n002" not in text
+
+
+@pytest.mark.parametrize(
+    ("platform", "names"),
+    [("cpu", ("by the judge", "in ordinary processes")), ("nvidia", ("on the device", "as a call"))],
+)
+def test_both_speedups_of_a_finalist_are_named_by_what_they_are(
+    graph: SearchGraph, capsys: pytest.CaptureFixture[str], platform: str, names: tuple[str, str]
+) -> None:
+    graph.opened = given.opened(synthesizer=OUTSIDE, pool=given.pool(platform=platform))
+    event = given.diagnosed(1.4, ordinary=given.interval(0.9), confirmation=True)
+    graph.apply(given.envelope_of(event, node="n001", index=9), event)
+    closed = SessionClosed(reason=FINISHED, best="n001", detail="no win found", speedup=event.ordinary)
+    graph.apply(given.envelope_of(closed, index=10), closed)
+    board = views.leaderboard(graph)
+    (place,) = board.places
+    assert (place.speedup, place.ordinary, board.speedup) == (event.speedup, event.ordinary, event.ordinary)
+    assert place.win == views.node_answer(graph, "n001").win == (platform == "nvidia")
+    task_text.print_leaderboard(board)
+    task_text.print_finish(views.finish(graph))
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*names, "1.40x", "0.90x"))
+    assert shown.count("withdrawn  nobody handed in s-test1/n002") == 2
 
 
 def test_a_time_that_is_too_noisy_is_said_to_be_wherever_a_speedup_is_shown(

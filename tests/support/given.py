@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     Advice,
     AdviceAction,
@@ -158,14 +159,29 @@ def envelope_of(
     )
 
 
+def graph_with(*events: tuple[str, Event], first: SessionOpened | None = None) -> SearchGraph:
+    """The graph of a session that ``first`` opened, with events of nodes after it."""
+    graph = SearchGraph("s-test1")
+    for node, event in [("", first or opened()), *events]:
+        graph.apply(envelope_of(event, node=node, cause=node), event)
+    return graph
+
+
+def actions(diagnosis: NodeDiagnosed) -> list[AdviceAction]:
+    """What a diagnosis advises, in its order."""
+    return [advice.action for advice in diagnosis.advice]
+
+
 __all__ = [
     "SOURCE",
     "NodePlanned",
+    "actions",
     "against_all",
     "candidate",
     "diagnosed",
     "envelope_of",
     "facts",
+    "graph_with",
     "hardware",
     "interval",
     "opened",
