@@ -116,6 +116,39 @@ async def test_wrong_gradients_are_wrong(judge: Judge, name: str) -> None:
     assert verdict is Verdict.runtime_error or report.evidence.output in (1, 2)
 
 
+PUT_OFF = """
+promised = []
+def kernel(x, bias, times):
+    promised.append(torch.zeros_like(x))
+    return promised[-1]
+def backward(x, bias, times, cotangent):
+    promised.pop().copy_(forward(x, bias, times))
+    return gradients(x, bias, times, cotangent)
+"""
+AHEAD = """
+import sys
+ready = []
+def kernel(x, bias, times):
+    frame = sys._getframe(1)
+    while frame is not None and "cotangents" not in frame.f_locals:
+        frame = frame.f_back
+    if frame is not None:
+        ready.append(gradients(x, bias, times, *frame.f_locals["cotangents"]))
+    return forward(x, bias, times)
+def backward(*given):
+    return ready.pop() if ready else gradients(*given)
+"""
+
+
+@pytest.mark.parametrize("attack", [PUT_OFF, AHEAD], ids=["outputs put off", "gradients ahead"])
+async def test_outputs_come_before_cotangents(judge: Judge, attack: str) -> None:
+    passes = BY_HAND.replace("def kernel", "def forward").replace("def backward", "def gradients")
+
+    report = await judge(GELU, passes + attack)
+
+    assert report.verdict is Verdict.wrong_numbers, report.evidence
+
+
 async def test_both_passes_are_timed_against_both(device: Device, tmp_path: Path) -> None:
     problem = _problem(tmp_path, GELU)
     facts = await device.validate_problem(problem)

@@ -24,7 +24,7 @@ from ...processes.arguments import specs_of
 from ...processes.messages import HOST, Done, Spawn
 from ..calls.adoption import Adoption
 from ..calls.answering import Handlers, Refused, attempt, serve_commands
-from ..calls.backward import differentiated
+from ..calls.backward import CHECKED, TIMED, differentiated
 from ..calls.batches import Batches
 from ..calls.candidate_state import CandidateState, build_model, check_roles
 from ..calls.integrity import Snapshot
@@ -94,6 +94,8 @@ class _Candidate:
         self._tensor_device = tensor_device
         self._scratch = scratch
         self._call: Callable[..., Any] | None = None
+        self._checked: Callable[..., Any] | None = None
+        """The same, where it is not timed."""
         self._model: torch.nn.Module | None = None
         self._backward: Callable[..., Any] | None = None
         self._slots: dict[int, _Slot] = {}
@@ -130,8 +132,10 @@ class _Candidate:
             self._state = CandidateState(model, command.setup, source, self._adoption)
         own = getattr(module, "backward", None)
         self._backward = own if callable(own) else None
+        self._checked = self._call
         if command.backward:
-            self._call = differentiated(self._call, self._backward)
+            self._checked = differentiated(self._call, self._backward, among=CHECKED)
+            self._call = differentiated(self._call, self._backward, among=TIMED)
 
     def _unpack(self, command: Load) -> None:
         """Give Triton a cache of this process's own, with what was compiled ahead: such launches only load.
@@ -144,7 +148,7 @@ class _Candidate:
             unpack(Path(command.artifacts) / name, cache)
 
     def run(self, command: Run, descriptors: list[int]) -> Ran:
-        assert self._call is not None
+        assert self._checked is not None
         slot = self._slots[command.slot] if command.repeat else self._filled(command, descriptors)
         entries = self._renamed(command.state)
         written = [entry.tensor for entry in entries if entry.kind == INPUT]
@@ -155,7 +159,7 @@ class _Candidate:
         if command.poison == "malloc" and self._slots:
             self._tensor_device.poison_free_memory(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
-            result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
+            result = attempt(lambda: self._checked(*slot.inputs))  # type: ignore[misc]
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
         slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]

@@ -327,7 +327,7 @@ def _asks_for_backward(problem: Open, module: types.ModuleType) -> bool:
 
 
 def _passes(forward: Callable[..., Any], both: bool) -> Callable[..., Any]:
-    return backward.differentiated(forward) if both else forward
+    return backward.differentiated(forward, among=backward.TIMED) if both else forward
 
 
 def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:

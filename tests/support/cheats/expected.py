@@ -25,6 +25,7 @@ class Guarantee(StrEnum):
     apart = "reference, expected outputs and problem file lie in another process"
     state = "what a call leaves behind is what the reference leaves"
     gradients = "gradients are the reference's, of every input, in every call"
+    passes = "outputs are there before cotangents are: one pass neither puts off nor foresees what is the other's"
     repeated = "a call on the same inputs gives the same again"
     no_gain = "it may be called correct: it gains nothing, or ordinary processes show that it is no faster"
 

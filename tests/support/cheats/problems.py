@@ -45,6 +45,12 @@ BATCHNORM = {
     "biased_running_variance": is_("wrong_state", says="buffer norm.running_var"),
 }
 
+GATE = {
+    "honest_gate": is_("correct", naive=None),
+    "puts_off_outputs": is_("incomplete_output", "wrong_numbers", naive=None, by=Guarantee.passes),
+    "gradients_ahead": unseen("wrong_numbers", by=Guarantee.passes),
+}
+
 STEP = {
     "honest_step": is_("correct", naive=None),
     "writes_something_else": is_("wrong_state", naive=None, says="which the reference writes"),
