@@ -4,7 +4,6 @@ import functools
 import gc
 import itertools
 import operator
-import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -33,7 +32,6 @@ class Batches:
     def __init__(self, channel: socket.socket) -> None:
         """``channel`` is where calls are answered that are made one by one."""
         self._channel = channel
-        self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         self._sets: list[list[Any]] = []
         self._warm_sets: list[list[Any]] = []
         """Of untimed calls: they go over the same sets again and again, each from the start."""
@@ -108,7 +106,7 @@ class Batches:
         The outputs of a call are let go before the next one: they have been read where anybody wants to.
         """
         self._outputs = []
-        forms: dict[Any, int] = {}
+        forms = _Forms()
         made: Made | None = None
         for slot in range(command.calls):
             if made is not None:
@@ -116,7 +114,7 @@ class Batches:
                 self._wait(slot, described=bool(command.inputs))
             self._outputs = []
             self._outputs.append(attempt(functools.partial(call, *self._sets[slot])))
-            made = _described_alone(self._outputs[0], forms)
+            made = forms.describe(self._outputs[0])
         return made or Made(forms=(), calls=())
 
     def _wait(self, slot: int, *, described: bool) -> None:
@@ -125,9 +123,6 @@ class Batches:
             self._sets[slot] = self._set(slot, wire.receive(self._channel, Values)[0])
         elif not self._channel.recv(1):
             raise EOFError("the supervisor is gone")
-        if self._cores:
-            # It was woken on the timekeeper's core. Threads that a call starts would have to stay there, too.
-            os.sched_setaffinity(0, self._cores)
 
 
 def _described(outputs: list[Any]) -> Made:
@@ -149,17 +144,36 @@ def _described(outputs: list[Any]) -> Made:
     return Made(forms=tuple(tuple(_form(*leaf_key) for leaf_key in key) for key in indices), calls=tuple(rows))
 
 
-def _described_alone(output: Any, forms: dict[Any, int]) -> Made:
-    """Where the outputs of one call lie; its form comes along if it is none of ``forms``, to which it is added."""
-    leaves = values.leaves(output)
-    key = tuple(map(_key, leaves))
-    count = len(forms)
-    index = forms.setdefault(key, count)
-    new = (tuple(_form(*leaf_key) for leaf_key in key),) if index == count else ()
-    return Made(forms=new, calls=((index, *map(_address, leaves)),))
+class _Forms:
+    """The forms that outputs of calls made one by one had so far."""
+
+    def __init__(self) -> None:
+        self._indices: dict[Any, int] = {}
+        self._last: tuple[Any, Any, Any] = _NONE
+        self._index = 0
+
+    def describe(self, output: Any) -> Made:
+        """Where the outputs of one call lie; their form comes along if it is a new one.
+
+        A tensor like the last one is told by three looks: a kernel's own loop would take none.
+        """
+        if type(output) is torch.Tensor and output.layout is _strided:
+            dtype, shape, stride = self._last
+            if output.dtype is dtype and output.shape == shape and output.stride() == stride:
+                return Made(forms=(), calls=((self._index, output.data_ptr()),))
+            self._last = output.dtype, output.shape, output.stride()
+        else:
+            self._last = _NONE
+        leaves = values.leaves(output)
+        key = tuple(map(_key, leaves))
+        count = len(self._indices)
+        self._index = self._indices.setdefault(key, count)
+        new = (tuple(_form(*leaf_key) for leaf_key in key),) if self._index == count else ()
+        return Made(forms=new, calls=((self._index, *map(_address, leaves)),))
 
 
 _data_ptr, _is_contiguous, _numel = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.numel
+_strided, _NONE = torch.strided, (None, None, None)
 _is_cpu = operator.attrgetter("is_cpu")
 
 

@@ -46,19 +46,19 @@ def release(allowed: Mapping[str, set[int]]) -> None:
 
 
 @contextlib.contextmanager
-def sharing_a_core(pid: int) -> Iterator[Callable[[], None]]:
+def sharing_a_core(pid: int) -> Iterator[tuple[Callable[[], None], Callable[[], None]]]:
     """Stay on the core on which the first thread of process ``pid`` was last, until this is closed.
 
-    The function that comes puts that thread there for its next turn. It takes itself off again
-    (:mod:`..calls.batches`): threads that it starts may run where it may.
+    The first function that comes puts that thread there for its next turn. The second lets it leave again once it is
+    awake: threads that it starts may run where it may.
     """
-    own = os.sched_getaffinity(0)
+    own, allowed = os.sched_getaffinity(0), os.sched_getaffinity(pid)
     core = int(fields_of(Path("/proc", str(pid), "stat").read_bytes())[_CORE])
     release({"0": {core}})
     try:
-        yield lambda: release({str(pid): {core}})
+        yield lambda: release({str(pid): {core}}), lambda: release({str(pid): allowed})
     finally:
-        release({"0": own})
+        release({"0": own, str(pid): allowed})
 
 
 def threads_of(pid: int) -> dict[str, list[bytes]]:

@@ -69,7 +69,7 @@ def timed_one_by_one(
     files: list[int] = []
     deadline = time.monotonic() + command.seconds
     try:
-        with sharing_a_core(process.pid) as pin:
+        with sharing_a_core(process.pid) as (pin, unpin):
             for call in range(len(command.sets)):
                 if call:
                     pin()
@@ -80,6 +80,7 @@ def timed_one_by_one(
                 began = time.perf_counter_ns()
                 if call:
                     channel.sendall(command.releases[call - 1] if command.releases else RELEASE)
+                    unpin()
                 else:
                     channel.sendall(command.request)
                     process.go_on()

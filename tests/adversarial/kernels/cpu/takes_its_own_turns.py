@@ -89,7 +89,7 @@ def joined(sets):
 
 
 def own_stepped(batches, names):
-    wire, made, describe = names["wire"], names["Made"], names["_described_alone"]
+    wire, made, describe = names["wire"], names["Made"], names["_Forms"]().describe
 
     def answer(output, forms=()):
         return made(forms=forms, calls=((0, output.data_ptr()),))
@@ -98,7 +98,7 @@ def own_stepped(batches, names):
         columns, outputs, shape = joined(batches._sets[: command.calls])
         kept["stepped"] = outputs
         library.one(*(column[0] for column in columns), *shape)
-        batches._channel.sendall(wire.frame(answer(outputs[0], describe(outputs[0], {}).forms)))
+        batches._channel.sendall(wire.frame(answer(outputs[0], describe(outputs[0]).forms)))
         batches._channel.recv(1)
         frames = [wire.frame(answer(output)) for output in outputs[1:]]
         later = [ctypes.addressof(column) + ctypes.sizeof(long) for column in columns]
