@@ -74,14 +74,14 @@ class Device:
         Args:
             pool: What to run on.
             hardware: What this machine is.
-            home: Folder for caches and leases.
+            home: Folder for caches.
             baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``; by default the pool's.
             secret: What seeds are derived from; by default one that nobody knows, another for each problem.
             accelerator: Which of the hardware's accelerators to run on, from 0; of no meaning for a processor.
             background: Whether max-autotune is compiled while candidates are judged against the other baselines.
         """
         self.home = home
-        """Folder for caches and leases; the user's own files are there, too."""
+        """Folder for caches; the user's own files are there, too."""
         self._pool = pool
         self._hardware = hardware
         self._baselines = pool.baselines if baselines is None else baselines

@@ -66,6 +66,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(timed.partition("::")[0] == name for timed in TIMED) else True
 
 
+# Homes of tests are no neighbours of each other: what is timed runs alone.
+os.environ["KERNELSWARM_LEASES"] = "leases"
+
 # A hundred processes that tests start would each compile the whole package anew, half a second; and each worker would
 # rewrite the assertions of all tests, five seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

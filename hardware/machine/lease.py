@@ -1,6 +1,6 @@
 """Who may use the machine now: verifying shares it, timing has it alone. On a processor compiling shares it too.
 
-Two lock files per platform, host and device under ``home/"leases"``. A holder has the *room* locked, shared or
+Two lock files per platform, host and device in :func:`lease_folder`. A holder has the *room* locked, shared or
 exclusive. Whoever wants in first takes the *turnstile*, alone, and keeps it while waiting for the room: so a waiter for
 the exclusive lease stops the stream of sharers behind it and cannot starve. ``flock`` ends with the process, however
 it ends. (Courtois, Heymans, Parnas: Concurrent Control with "Readers" and "Writers", CACM 1971, with the turnstile.)
@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+from platformdirs import user_data_path
+
 from ...schemas import InputError, Pool
 
 MOST_IN_A_ROW = 4
@@ -28,10 +30,28 @@ MOST_IN_A_ROW = 4
 PATIENCE_S = 1.0
 """How long somebody waits before it is said that others have the machine."""
 
-OTHERS = (
-    "another session of this home is at work on this machine: timing, compiling and verifying take turns, so both take "
-    "longer"
-)
+OTHERS = "another session is at work on this machine: timing, compiling and verifying take turns, so both take longer"
+
+
+def lease_folder(home: Path) -> Path:
+    """Where the lock files lie: one folder for all homes of a user, since they share the machine.
+
+    ``KERNELSWARM_LEASES`` names another one, relative to ``home``. Without a user data folder each home has its own.
+    """
+    if chosen := os.environ.get("KERNELSWARM_LEASES"):
+        return home / chosen
+    shared = user_data_path("kernelswarm", appauthor=False) / "leases"
+    with contextlib.suppress(OSError):
+        shared.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return shared if os.access(shared, os.W_OK | os.X_OK) else home / "leases"
+
+
+def unwritable(folder: Path, error: OSError) -> InputError:
+    """That lock files cannot be made in ``folder``, and what helps."""
+    return InputError(
+        f"cannot write the lock files in {folder}: {error.strerror}; set KERNELSWARM_HOME or KERNELSWARM_LEASES to a "
+        "folder that can be written"
+    )
 
 
 def stem_of(pool: Pool, device: str = "") -> str:
@@ -57,7 +77,7 @@ def is_locked(path: Path) -> bool:
 @contextlib.contextmanager
 def alone_now(pool: Pool, home: Path) -> Iterator[bool]:
     """Hold the machine alone while the body runs, if nobody has it: whether that is so. Blocks nobody who asks."""
-    folder = home / "leases"
+    folder = lease_folder(home)
     folder.mkdir(parents=True, exist_ok=True)
     room = os.open(folder / f"{stem_of(pool)}.room", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -82,7 +102,7 @@ class Lease:
     def __init__(self, pool: Pool, home: Path, device: str = "") -> None:
         stem = stem_of(pool, device)
         self._compiling_shares = pool.platform == "cpu"
-        self._folder = home / "leases"
+        self._folder = lease_folder(home)
         self._room = self._folder / f"{stem}.room"
         self._turnstile = self._folder / f"{stem}.turnstile"
         self._heirs: deque[asyncio.Future[_Attempt | None]] = deque()
@@ -224,10 +244,7 @@ class Lease:
             self._folder.mkdir(parents=True, exist_ok=True)
             return _Attempt(self._turnstile, self._room, mode)
         except OSError as error:
-            raise InputError(
-                f"cannot make the lock files in {self._folder}: {error.strerror}; set KERNELSWARM_HOME to a folder "
-                "that can be written"
-            ) from error
+            raise unwritable(self._folder, error) from error
 
 
 @contextlib.asynccontextmanager

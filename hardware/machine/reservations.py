@@ -1,9 +1,9 @@
 """Memory that sessions on one device reserve before they use it: what does not fit waits until others let go.
 
-One folder per platform, host and device under ``home/"leases"``. Every holder has a file there, locked with ``flock``,
-that says how many bytes it holds: the lock ends with its process, however that ends, and a file without a lock counts
-for nothing. Whoever asks takes the *turnstile* and keeps it while waiting: first come, first served, and a large
-request is not starved by small ones.
+One folder per platform, host and device in :func:`.lease.lease_folder`. Every holder has a file there, locked with
+``flock``, that says how many bytes it holds: the lock ends with its process, however that ends, and a file without a
+lock counts for nothing. Whoever asks takes the *turnstile* and keeps it while waiting: first come, first served, and a
+large request is not starved by small ones.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...schemas import InputError, Pool
-from .lease import is_locked, stem_of
+from ...schemas import Pool
+from .lease import is_locked, lease_folder, stem_of, unwritable
 
 POLL_S = 0.1
 """How often a waiting request looks whether others have let go: nothing tells it that a holder was killed."""
@@ -62,7 +62,7 @@ class MemoryReservations:
         self.capacity = capacity
         """Bytes."""
         self._place = f"device {device}" if device else f"pool {pool.name}"
-        self._folder = home / "leases" / f"{stem_of(pool, device)}.memory"
+        self._folder = lease_folder(home) / f"{stem_of(pool, device)}.memory"
         self._turnstile = self._folder / "turnstile"
 
     async def reserve(self, size: int, label: str, on_wait: Notice = lambda _: None) -> Reservation:
@@ -119,7 +119,7 @@ class MemoryReservations:
             self._folder.mkdir(parents=True, exist_ok=True)
             file = os.open(self._turnstile, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise _unwritable(self._folder, error) from error
+            raise unwritable(self._folder, error) from error
         try:
             while True:
                 try:
@@ -142,7 +142,7 @@ class MemoryReservations:
             # Only now: whoever looks takes a file without a lock for that of a dead holder.
             new.rename(path)
         except OSError as error:
-            raise _unwritable(self._folder, error) from error
+            raise unwritable(self._folder, error) from error
         return Reservation(path, file, size)
 
     def _waiting_for(self, size: int, others: list[Holding]) -> str:
@@ -152,13 +152,6 @@ class MemoryReservations:
             f"waiting for {_gib(size)} of the {_gib(self.capacity)} of memory that {self._place} has: held by "
             f"{', '.join(names)}{more}"
         )
-
-
-def _unwritable(folder: Path, error: OSError) -> InputError:
-    return InputError(
-        f"cannot write the lock files in {folder}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be "
-        "written"
-    )
 
 
 def _gib(size: int) -> str:

@@ -11,7 +11,8 @@ import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.machine import lease as lease_module
-from kernelswarm.hardware.machine.lease import MOST_IN_A_ROW, Lease
+from kernelswarm.hardware.machine.lease import MOST_IN_A_ROW, Lease, lease_folder
+from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.schemas import InputError, Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
@@ -54,9 +55,9 @@ class Holder:
 async def holder(tmp_path):
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(mode: str) -> Holder:
+        async def start(mode: str, home: Path = tmp_path) -> Holder:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", HOLDER, str(tmp_path), mode, stdin=-1, stdout=-1
+                sys.executable, "-c", HOLDER, str(home), mode, stdin=-1, stdout=-1
             )
             stack.push_async_callback(end, process)
             holder_process = Holder(process)
@@ -242,6 +243,35 @@ async def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="KERNELSWARM_HOME"):
         async with Lease(POOL, tmp_path / "home").shared():
             pass
+
+
+async def test_homes_of_one_user_have_one_lease_and_one_memory(tmp_path, holder, monkeypatch):
+    """Two processes, each with a home of its own; of another user, or with a folder of its own, there is another."""
+    monkeypatch.delenv("KERNELSWARM_LEASES")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    first = await holder("exclusive", tmp_path / "first")
+    assert await first.says() == "in"
+    second = await holder("exclusive", tmp_path / "second")
+    reply = asyncio.create_task(second.says())
+    assert await waits(reply)
+    monkeypatch.setenv("KERNELSWARM_LEASES", "own")
+    async with Lease(POOL, tmp_path / "third").exclusive():
+        assert (tmp_path / "third" / "own").is_dir() and not reply.done()
+    monkeypatch.delenv("KERNELSWARM_LEASES")
+    memory, another = (MemoryReservations(POOL, tmp_path / home, 1 << 30) for home in ("first", "second"))
+    held = await memory.reserve(1 << 20, "mine")
+    assert [holding.label for holding in another.holdings()] == ["mine"]
+    held.release()
+    await first.leave()
+    assert await reply == "in"
+    await second.leave()
+
+
+def test_without_a_user_data_folder_each_home_has_its_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("KERNELSWARM_LEASES")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "file"))
+    assert lease_folder(tmp_path / "home") == tmp_path / "home" / "leases"
 
 
 async def test_the_exclusive_lease_is_handed_on_within_a_process(tmp_path, holder):
