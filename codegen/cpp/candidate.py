@@ -11,6 +11,7 @@ from ..lowering.aten import argument, pyname
 from ..lowering.coverage import elsewhere
 from ..lowering.normal import normalise
 from ..lowering.plan import Plan
+from ..lowering.pointwise import ORDERED, UNORDERED
 from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
@@ -40,11 +41,12 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         outer=settings.fusion == "all",
         stores=settings.fusion != "split",
         keep_shared=settings.keep_shared,
+        columns=True,
         store_repeated=True,
     )
     spelled = spell_windows(graph, settings.windows)
     plan = partition(normalise(spelled, settings.variance, on_processor=True), fusion, prefix=prefix)
-    if any(node.target == RECURRENCE for node in plan.externs):
+    if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
         plan = partition(normalise(spelled, settings.variance), fusion, prefix=prefix)
     return plan
 

@@ -179,6 +179,12 @@ def size_conditions(graph: Graph) -> list[str]:
             if (node.name, dim) not in read:
                 conditions.append(f"{pyname(node.name)}.shape[{dim}] == {size}")
     conditions += [f"{name} != 0" for name in graph.symbols]
+    nodes = {node.name: node for node in graph.nodes}
+    for node in graph.nodes:
+        if node.target == "aten.topk.default" and isinstance(source := node.args[0], Ref):
+            last = node.args[2] if len(node.args) > 2 else -1
+            size = nodes[source.name].values[0].shape[last] if isinstance(last, int) else ""
+            conditions += [f"{size} >= {node.args[1]}"] if isinstance(size, str) and size else []
     return conditions
 
 

@@ -89,6 +89,20 @@ template <typename T> KS_INLINE bool ks_isinf(T x) { return (x == (T)INFINITY) |
         "KS_INLINE bool ks_signbit(float x) { return ks_bits(x) >> 31; }\n"
         "KS_INLINE bool ks_signbit(double x) { return ks_bits(x) >> 63; }\n"
     ),
+    "ks_ordered": """\
+// A float as an integer that is larger where the float is; both zeros are one, NaN is the largest.
+KS_INLINE int64_t ks_ordered(float x) {
+  const int32_t i = (int32_t)ks_bits(x + 0.0f);
+  const int32_t j = i ^ ((i >> 31) & 0x7fffffff);
+  return x != x ? 0x7f800001 : j;
+}
+""",
+    "ks_unordered": """\
+KS_INLINE float ks_unordered(int64_t x) {
+  const int32_t i = (int32_t)x;
+  return ks_from_bits((uint32_t)(i ^ ((i >> 31) & 0x7fffffff)));
+}
+""",
     "ks_sign": "template <typename T> KS_INLINE T ks_sign(T x) { return (T)((x > 0) - (x < 0)); }\n",
     "ks_abs_int": "template <typename T> KS_INLINE T ks_abs_int(T x) { return (T)(x < 0 ? -x : x); }\n",
     "ks_remainder_int": """\

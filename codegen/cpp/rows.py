@@ -47,10 +47,16 @@ def _split_full(kernel: Kernel) -> Kernel:
     return replace(kernel, reduced=frozenset({len(kernel.dims) - 1}), accumulations={**rows, **full})
 
 
+def _lanes(kernel: Kernel, most: int) -> int:
+    """Accumulators of a reduction: no more than a row of known length has elements."""
+    length = kernel.dims[kernel.inner[-1]].constant if kernel.inner else None
+    return most if length is None or length >= most else 1 << (max(length, 1).bit_length() - 1)
+
+
 class _Rows:
     def __init__(self, kernel: Kernel, settings: Settings, needs: Needs, pointwise: bool = False) -> None:
         self.kernel = kernel
-        self.settings = settings
+        self.settings = settings = replace(settings, lanes=_lanes(kernel, settings.lanes))
         self.needs = needs
         self.pointwise = pointwise
         self.inner = [f"i{d}" for d in kernel.inner]

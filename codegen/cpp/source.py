@@ -86,7 +86,7 @@ def _kernel(
     needs.floats = {}
     if isinstance(kernel, Kernel):
         bodies = {"": kernel_body(kernel, settings, needs)}
-        outputs = [store.buffer for store in kernel.stores.values()]
+        outputs = list({store.buffer.name: store.buffer for store in kernel.stores.values()}.values())
     else:
         bodies = special_functions(kernel, settings, needs)
         outputs = [kernel.buffer]

@@ -105,6 +105,8 @@ def operation(node: Scalar, args: list[str], needs: Needs) -> str:
         return f"{needs.helper(f'ks_{op}')}({args[0]})"
     if op in ("isnan", "isinf", "isfinite", "signbit"):
         return f"{needs.helper(f'ks_{op}')}({args[0]})"
+    if op in ("ordered", "unordered"):
+        return f"{needs.helper(f'ks_{op}')}({args[0]})"
     if op == "sign":
         return f"{needs.helper('ks_sign')}({args[0]})"
     if op in ("maximum", "minimum") and not is_float(dtype):

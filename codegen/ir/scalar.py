@@ -89,6 +89,7 @@ COSTLY = {
     "erfc": 24, "sin": 20, "cos": 20, "tan": 30, "pow": 40, "sigmoid": 16, "div": 4, "sqrt": 4, "rsqrt": 6, "asin": 24,
     "acos": 24, "atan": 24, "sinh": 24, "cosh": 24, "asinh": 24, "acosh": 24, "atanh": 24, "atan2": 30, "lgamma": 60,
     "floor_div": 10, "remainder": 10, "fmod": 10, "trunc_div": 10, "reciprocal": 4,
+    "ordered": 8,
 }  # fmt: skip
 """Operations that cost more than one instruction, in instructions a lane."""
 

@@ -23,7 +23,8 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
         if not (is_fresh or source in written) or source in sources.values() or not plan.is_only_user(kernel, source):
             continue
         offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == source}
-        for name, store in kernel.stores.items():
+        for store in kernel.stores.values():
+            name = store.buffer.name
             same = (
                 plan.nodes[name].values[0].shape == node.values[0].shape and store.buffer.dtype == node.values[0].dtype
             )

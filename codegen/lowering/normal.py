@@ -15,6 +15,7 @@ from .pointwise import base_name, is_pointwise
 from .recurrences import looped
 from .renaming import renamed
 from .scatters import assembled
+from .top_k import picked
 from .views import VIEWS, dims_of, shape_of
 
 SEGMENT_OFFSETS = "ks.segment_offsets"
@@ -52,7 +53,9 @@ def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True, on_
         else:
             rewritten.extend(rule(node, by_name, variance))
     linked = _link_items(rewritten)
-    return Graph(nodes=tuple(looped(linked) if on_processor else linked), symbols=graph.symbols, guards=graph.guards)
+    if on_processor:
+        linked = picked(looped(linked))
+    return Graph(nodes=tuple(linked), symbols=graph.symbols, guards=graph.guards)
 
 
 def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:

@@ -68,13 +68,15 @@ _NAMED = (
     "neg abs relu sign isnan isinf isfinite logical_not bitwise_not where clamp clamp_min clamp_max pow div remainder "
     "floor_divide rsub _to_copy copy masked_fill fill square convert_element_type leaky_relu signbit"
 )
-_SPECIAL = set(_NAMED.split())
+_SPECIAL = {*_NAMED.split(), "ordered", "unordered"}
+ORDERED, UNORDERED = "ks.ordered", "ks.unordered"
+"""A float as an integer that is larger where the float is, NaN the largest; and back."""
 
 
 def base_name(target: str) -> str:
     """``aten.add.Tensor`` to ``add``."""
     parts = target.split(".")
-    return parts[1] if len(parts) > 1 and parts[0] in ("aten", "prims") else ""
+    return parts[1] if len(parts) > 1 and parts[0] in ("aten", "prims", "ks") else ""
 
 
 def is_pointwise(target: str) -> bool:
@@ -159,6 +161,10 @@ def _special(node: Node, name: str, operand: Operand, rank: Rank, dtype: str) ->
             if name == "signbit":
                 return compare("lt", value.dtype, value, const(0, value.dtype))
             return const(name == "isfinite", "bool")
+        case "ordered":
+            return apply(name, "int64", cast(operand(args[0]), "float32"))
+        case "unordered":
+            return apply(name, "float32", cast(operand(args[0]), "int64"))
         case "logical_not":
             return apply("not", "bool", cast(operand(args[0]), "bool"))
         case "bitwise_not":

@@ -12,13 +12,14 @@ from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node
 from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
 from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
-from ..ir.poly import ONE, Poly, product, variable
+from ..ir.poly import ONE, Poly, poly, product, variable
 from ..ir.scalar import Scalar
 from . import recurrent_kernels, sums_by_index
 from .anchors import Anchors, is_special
 from .lower import Lowering
 from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
+from .pointwise import base_name
 from .recurrences import RECURRENCE
 from .recurrent_kernels import recurrent_kernel
 from .reductions import body_of, describe, finish, is_reduction, result_dtype
@@ -44,6 +45,8 @@ class Fusion:
     """Independent elementwise results of one shape share a kernel."""
     keep_shared: bool = False
     """Pointwise values with several users are stored once instead of computed for each."""
+    columns: bool = False
+    """Values of a row that are put side by side are stored by the rows' kernel; there on processors alone."""
     store_repeated: bool = False
     """Costly values that broadcasting repeats are stored once (:mod:`.repeated`); measured on processors alone."""
 
@@ -245,7 +248,7 @@ class _Partition:
             return False
         if kernel.dims == dims and self._join_store(kernel, node, "element"):
             return True
-        if self._join_reshaped(kernel, node):
+        if self._join_reshaped(kernel, node) or (self.fusion.columns and self._join_columns(kernel, node)):
             return True
         outer = tuple(kernel.dims[d] for d in kernel.outer)
         if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
@@ -262,6 +265,28 @@ class _Partition:
         if any(isinstance(atom, tuple) for p in at for monomial, _ in p.terms for atom in monomial):
             return False
         return self._join_store(kernel, node, "element", at)
+
+    def _join_columns(self, kernel: Kernel, node: Node) -> bool:
+        """Join a kernel whose rows' values are put side by side: one store for each of them."""
+        shape, last = shape_of(node), len(kernel.dims) - 1
+        parts = list(refs(node.args)) if base_name(node.target) == "cat" else []
+        shapes = {shape_of(self.nodes[part]) for part in parts}
+        outer = tuple(kernel.dims[d] for d in kernel.outer)
+        if shapes != {(*shape[:-1], ONE)} or squeezed(shape[:-1]) != outer or not outer or last not in kernel.inner:
+            return False
+        at = spread((*shape[:-1], ONE), [kernel.variables[d] for d in kernel.outer])
+        dtype = node.values[0].dtype
+        buffer, lowering = Buffer(node.name, dtype, shape), self._lowering(kernel, kernel.bounds, "row")
+        try:
+            values = [cast(lowering.element(part, at), compute_dtype(dtype)) for part in parts]
+        except _Elsewhere:
+            return False
+        for place, value in enumerate(values):
+            name = f"{node.name}#{place}" if place else node.name
+            kernel.stores[name] = Store(buffer, linear((*at[:-1], poly(place)), shape), value, "row")
+        kernel.nodes.append(node.name)
+        self.stored_in[node.name] = kernel
+        return True
 
     def _join_store(self, kernel: Kernel, node: Node, level: str, at: Index | None = None) -> bool:
         places = {"element": range(len(kernel.dims)), "row": kernel.outer, "full": ()}[level]
