@@ -9,6 +9,7 @@ from ...schemas import CompileReport, Evidence, Verdict
 from ..processes.messages import Ended, Failure
 from ..processes.worker import Worker, describe_end
 from .inputs.case import Case
+from .inputs.sizes import overlaps
 from .messages.commands import UNMEASURABLE, Compared, Expected, Output
 
 _SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file system")
@@ -111,7 +112,7 @@ def late(seconds: float, step: str, shape: str, seed: int | None, printed: str) 
 
 
 def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shape: str, seed: int) -> None:
-    """Number, type, dtype and shape of the outputs.
+    """Number, type, dtype and shape of the outputs, and whether each element has memory of its own.
 
     Raises:
         Judged: ``wrong_type`` or ``wrong_shape``.
@@ -131,6 +132,12 @@ def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shap
             raise judged(Verdict.wrong_type, message, shape=shape, seed=seed, output=index)
         if got.shape != reference.shape:
             message = f"output {index} has shape {list(got.shape)}, the reference's has {list(reference.shape)}"
+            raise judged(Verdict.wrong_shape, message, shape=shape, seed=seed, output=index)
+        if overlaps(got.shape, got.stride) and not reference.overlaps:
+            message = (
+                f"elements of output {index} share memory (strides {list(got.stride)}), and those of the reference do "
+                "not: nobody could write into it; return contiguous()"
+            )
             raise judged(Verdict.wrong_shape, message, shape=shape, seed=seed, output=index)
 
 

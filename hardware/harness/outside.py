@@ -155,4 +155,11 @@ class TimedOutside(ProcessChecks):
 
 
 def _output(form: Form) -> Output:
-    return Output(kind=form.kind, type_name=form.type_name, dtype=form.dtype, shape=form.shape, value=form.value)
+    return Output(
+        kind=form.kind,
+        type_name=form.type_name,
+        dtype=form.dtype,
+        shape=form.shape,
+        stride=form.stride,
+        value=form.value,
+    )

@@ -60,7 +60,10 @@ def differentiated(
             raise TypeError(f"backward gives {len(gradients)} gradients, there are {len(sources)} floating inputs")
         return [
             *outputs,
-            *(_zeros_like(source) if g is None else g for source, g in zip(sources, gradients, strict=True)),
+            *(
+                _zeros_like(source) if g is None else _made(_apart, g)
+                for source, g in zip(sources, gradients, strict=True)
+            ),
         ]
 
     return call
@@ -100,6 +103,11 @@ def _followed(
 def _is_drawn(among: int) -> bool:
     # What a device replays is the same every time.
     return _random(1)[0] % among == 0 and not (_is_initialized() and _is_capturing())
+
+
+def _apart(gradient: torch.Tensor) -> torch.Tensor:
+    """Where it is added up, an expanded one is copied."""
+    return gradient.contiguous() if 0 in gradient.stride() else gradient
 
 
 def _made(make: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import torch
+from msgspec.structs import replace
 
 from ...processes.linux import LESS_URGENT
 from ...processes.messages import HOST, Spawn
@@ -132,7 +133,8 @@ class _Reference:
         self._cases[command.case] = targets
         answer = CaseMade(
             inputs=packed,
-            outputs=tuple(target.expected() for target in targets),
+            # Autograd gives expanded ones, and copies them where they add up.
+            outputs=tuple(replace(target.expected(), overlaps=True) for target in targets),
             float64=all(target.float64 for target in targets),
             followed=tuple(parameters),
             labels=tuple(labels),
@@ -226,7 +228,7 @@ def _case_made(
 ) -> CaseMade:
     return CaseMade(
         inputs=packed,
-        outputs=tuple(target.expected() for target in targets),
+        outputs=tuple(replace(target.expected(), overlaps=target.overlaps) for target in targets),
         float64=all(target.float64 for target in targets),
         passing=passing,
         state=tuple(target.entry for target in targets if target.entry is not None),

@@ -27,6 +27,12 @@ def bytes_of(shape: Sequence[int], dtype: str) -> int:
     return math.prod(shape) * width_of(dtype)
 
 
+def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether elements of a tensor certainly share memory, as those of an expanded one do; strides in elements."""
+    steps = [(extent - 1) * step for extent, step in zip(shape, stride, strict=False) if extent > 1]
+    return 0 not in shape and (0 in steps or sum(steps) + 1 < math.prod(shape)) if stride else False
+
+
 def width_of(dtype: str) -> int:
     """Bytes of an element; ``dtype`` as torch spells it."""
     return _WIDTHS.get(dtype, 8)

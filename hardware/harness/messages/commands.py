@@ -84,6 +84,8 @@ class Output(Schema, frozen=True, kw_only=True):
 
     dtype: str = ""
     shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+    """In elements."""
     value: float | int | bool | None = None
     """Of a number."""
 
@@ -192,6 +194,8 @@ class Expected(Schema, frozen=True, kw_only=True):
     shape: tuple[int, ...]
     reference_error: float
     bound: float
+    overlaps: bool = False
+    """Whether its elements may share memory: those of the reference's do."""
 
 
 class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..calls.answering import Refused, attempt
+from ..inputs.sizes import overlaps
 from ..inputs.variants import SMALL_BYTES
 from ..messages.commands import Open
 from ..tensors import values
@@ -74,12 +75,14 @@ def targets_of(
             raise Refused(
                 f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
             )
+    shared = [isinstance(leaf, torch.Tensor) and overlaps(leaf.shape, leaf.stride()) for leaf in native]
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
         moved, other = [outputs.pop(0) for outputs in shaken], others.pop(0) if others else None
         targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
         targets[-1].entry = parts[len(targets) - 1]
+        targets[-1].overlaps = shared.pop(0)
         in_other_orders = [outputs.pop(0) for outputs in reordered]
         targets[-1].hangs_on_ties = any(map(targets[-1].jumps_to, in_other_orders))
     return targets

@@ -19,8 +19,7 @@ from .values import all_finite, dtype_name
 LARGE = 1 << 27
 """Elements. The float64 oracle of a larger output would fill the memory that its inputs need: it is kept in float32
 once the reference's own error is known. That moves it by 2^-24 at most, a thirtieth of the least bound there is."""
-_LEAST_BOUND = 2.0**-20
-_LARGEST = 1e38
+_LEAST_BOUND, _LARGEST = 2.0**-20, 1e38
 _WEIGHED = 1 << 24
 """Elements. What a difference counts is kept for smaller outputs, and made anew for larger ones."""
 
@@ -34,6 +33,7 @@ class Target:
     """Whether candidates are held to it."""
     hangs_on_ties = False
     """Whether it is another one where (nearly) equal numbers are taken in another order."""
+    overlaps = False  # Whether elements of the reference's share memory.
 
     @property
     def is_answer(self) -> bool:

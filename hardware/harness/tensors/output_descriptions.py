@@ -37,6 +37,7 @@ def describe(output: Any, tensor_device: TensorDevice) -> Output:
             type_name=name,
             dtype=values.dtype_name(output.dtype),
             shape=tuple(output.shape),
+            stride=output.stride(),
             begin=storage.data_ptr(),
             end=storage.data_ptr() + storage.nbytes(),
         )

@@ -45,6 +45,8 @@ BATCHNORM = {
     "biased_running_variance": is_("wrong_state", says="buffer norm.running_var"),
 }
 
+HEADS = {"expands_outputs": is_("wrong_shape", says="share memory")}
+
 GATE = {
     "honest_gate": is_("correct", naive=None),
     "puts_off_outputs": is_("incomplete_output", "wrong_numbers", naive=None, by=Guarantee.passes),
