@@ -5,7 +5,8 @@ both kinds of authors left. Each kernel is evaluated ``--turns`` times, the two 
 ``torch.compile`` and max-autotune in ordinary processes. What counts is the geometric mean of its turns over the best
 baseline; wrong kernels, and problems without one, count as 1: a user keeps PyTorch there.
 
-Rows are kept after each problem in ``results/authors.json``: an interrupted run goes on where it was.
+Rows are kept after each problem in ``results/authors.json``, of another pool than the processor's in
+``results/authors_POOL.json``: an interrupted run goes on where it was.
 """
 
 import argparse
@@ -70,20 +71,21 @@ def main() -> int:
     parser.add_argument("--pool", default="cpu")
     parser.add_argument("--turns", type=int, default=2, help="evaluations of each kernel")
     parser.add_argument("--home", type=Path, default=WORKSPACE / "authors")
-    parser.add_argument("--kept", type=Path, default=RESULTS / "authors.json", help="the file that rows are kept in")
+    parser.add_argument("--kept", type=Path, help="the file that rows are kept in; by default one for each pool")
     parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
+    kept = options.kept or RESULTS / ("authors.json" if options.pool == "cpu" else f"authors_{options.pool}.json")
     content: Row = {"benchmark": "authors", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
-    if options.kept.is_file() and not options.fresh:
-        content = json.loads(options.kept.read_text(encoding="utf-8"))
+    if kept.is_file() and not options.fresh:
+        content = json.loads(kept.read_text(encoding="utf-8"))
     options.home.mkdir(parents=True, exist_ok=True)
     try:
         for problem in sorted((options.folder / "problems").glob("*.py")):
             if problem.stem not in content["rows"]:
                 content["rows"][problem.stem] = measured(problem, options)
                 summarise(content)
-                save(options.kept, content)
+                save(kept, content)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import _results_authors as outside
 import _results_cpu as cpu
 import _results_gpu as gpu
 import _results_h100 as h100
@@ -49,7 +50,7 @@ def page(results: Path = RESULTS) -> str:
     """The whole page."""
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
-        *(h100.published(results), h100.kernelbench(results)),
+        *(h100.published(results), h100.kernelbench(results), outside.authors(results)),
         *(cpu.search(results), cpu.judge(results), cpu.log(results), cpu.seeds(results), cpu.fleet(results)),
     )
     parts = (*sections, ELSEWHERE.strip())

@@ -1,6 +1,7 @@
 """docs/results.md is what the command writes, and its figures are those of the result files."""
 
 import importlib
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("results_page", "_results_cpu", "_results_gpu", "_results_markdown", "_shared")
+OURS = ("results_page", "_results_authors", "_results_cpu", "_results_gpu", "_results_markdown", "_shared")
 
 
 @pytest.fixture
@@ -71,3 +72,22 @@ def test_the_figures_of_the_readme_stand_on_the_page(results_page: ModuleType) -
     figures = set(re.findall(r"\d+\.\d+x?", section))
     assert len(figures) > 20
     assert {figure for figure in figures if figure not in results_page.page()} == set()
+
+
+def test_outside_authors_stand_beside_the_generator_by_pool(results_page: ModuleType, tmp_path: Path) -> None:
+    rows = {
+        "scan": {"generator_speedup": 1.0, "outside_speedup": 3.0},
+        "top": {"generator_speedup": 2.0, "outside_speedup": 1.0},
+    }
+    run = {
+        "date": "2026-11-25",
+        "machine": {"cores": 2, "processor": "P"},
+        "versions": {"torch": "2", "triton": "3", "commit": "c"},
+    }
+    record = {**run, "rows": rows, "together_over_generator": 3**0.5, "outside_wins_largely": 1}
+    authors = sys.modules["_results_authors"].authors
+    (tmp_path / "authors.json").write_text(json.dumps(record), encoding="utf-8")
+    assert "| scan | 1.00x | 3.00x | 3.00x |\n| top | 2.00x | 1.00x | 1.00x |" in authors(tmp_path)
+    assert "H100" not in authors(tmp_path)
+    (tmp_path / "authors_h100.json").write_text(json.dumps({**record, "device": "one H100"}), encoding="utf-8")
+    assert "Run: 2026-11-25, commit c, one H100, 2 cores of P" in authors(tmp_path)

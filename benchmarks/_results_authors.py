@@ -1,0 +1,48 @@
+"""The section of docs/results.md on outside authors: their best kernels beside the generator's, by pool."""
+
+from pathlib import Path
+
+from _results_markdown import Record, load_json, ratio, run_line, section, table
+
+AUTHORS = ("generator", "outside")
+FILES = ("authors.json", "authors_h100.json")
+HEADER = ("problem", "generator", "outside author", "better of both over the generator")
+
+
+def authors(folder: Path) -> str:
+    """A table for each pool."""
+    parts: list[str] = []
+    for name in FILES:
+        if (folder / name).is_file():
+            record = load_json(folder, name)
+            parts += [run_line(record, name, record.get("device", "")), table(HEADER, _rows(record)), _summary(record)]
+    return section(
+        "Outside authors beside the generator",
+        """
+Authors outside the project had [agents.md](agents.md) alone. They claimed tasks, handed in at most eight kernels a
+problem, and read the verdicts. The best kernel of each author was then evaluated in turns, against eager,
+`torch.compile` and max-autotune (`benchmarks/authors.py`). A speedup is the geometric mean of the turns over the best
+baseline; a kernel that is slower or wrong counts as 1.
+""",
+        *parts,
+    )
+
+
+def _rows(record: Record) -> list[list[str]]:
+    return [
+        [name, *(ratio(row[f"{author}_speedup"]) for author in AUTHORS), ratio(_together(row))]
+        for name, row in record["rows"].items()
+    ]
+
+
+def _summary(record: Record) -> str:
+    return f"""
+Together they are {ratio(record["together_over_generator"])} the generator alone (geometric mean of
+{len(record["rows"])} problems). On {record["outside_wins_largely"]} of them the outside author's kernel is at least 1.3
+times as fast as the generator's, or as PyTorch's where that is faster.
+"""
+
+
+def _together(row: Record) -> float:
+    own = float(row["generator_speedup"])
+    return max(own, float(row["outside_speedup"])) / own
