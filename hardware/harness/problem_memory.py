@@ -16,8 +16,9 @@ T = TypeVar("T")
 Reason = Callable[[T], str]
 
 IDLE_S = 60.0
-"""A problem that nobody has used for so long gives its memory up if somebody waits for some."""
-CHECK_S = 2.0
+"""A problem that nobody has used for so long gives its memory up if somebody waits for some; or for as long as the
+longest of its steps took, if that is less: starting its processes again costs no more than keeping others waiting."""
+CHECK_S = 1.0
 """How often is looked whether somebody waits."""
 
 
@@ -41,6 +42,8 @@ class ProblemMemory:
         self._held: dict[str, Reservation] = {}
         self._users: dict[str, int] = defaultdict(int)
         self._last_used: dict[str, float] = {}
+        self._longest_s: dict[str, float] = defaultdict(float)
+        """Of the steps of each problem."""
         self._guards: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._repeating: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._notices: dict[str, Notice] = {}
@@ -58,14 +61,17 @@ class ProblemMemory:
         """
         key = problem.sha256
         self._users[key] += 1
+        began = time.monotonic()
         try:
             async with self._guards[key]:
                 if facts is not None and key not in self._held:
                     self._held[key] = await self._reserved(problem, facts)
+                    began = time.monotonic()
             yield
         finally:
             self._users[key] -= 1
-            self._last_used[key] = time.monotonic()
+            self._last_used[key] = now = time.monotonic()
+            self._longest_s[key] = max(self._longest_s[key], now - began)
 
     @contextlib.asynccontextmanager
     async def alone(self, problem: Problem) -> AsyncIterator[None]:
@@ -142,11 +148,14 @@ class ProblemMemory:
     async def _yield_when_idle(self) -> None:
         while True:
             await asyncio.sleep(min(CHECK_S, self._idle_s))
-            before = time.monotonic() - self._idle_s
-            idle = [key for key in self._held if not self._users[key] and self._last_used[key] < before]
+            idle = [key for key in self._held if self._is_idle(key)]
             if idle and self.reservations.is_wanted():
                 for key in idle:
                     await self._give_up(key)
+
+    def _is_idle(self, key: str) -> bool:
+        idle_s = time.monotonic() - self._last_used.get(key, 0.0)
+        return not self._users[key] and idle_s > min(self._idle_s, self._longest_s[key])
 
     async def _give_up(self, key: str) -> None:
         async with self._guards[key]:

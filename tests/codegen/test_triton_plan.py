@@ -1,6 +1,5 @@
 """What the Triton backend makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
-import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,9 +7,8 @@ import graphs
 import pytest
 from graphs import call, graph, last, meta, source
 from msgspec import structs
-from triton_texts import launches, texts
+from triton_texts import drafts, launches, texts
 
-from kernelswarm.codegen import Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.ir.build import load
 from kernelswarm.codegen.ir.poly import poly
@@ -18,14 +16,13 @@ from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.scalar import Scalar
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
-from kernelswarm.codegen.triton.convolution_text import Slide
 from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.codegen.triton.power_of_two_split import row_split_of
 from kernelswarm.codegen.triton.prepare import Sizes
 from kernelswarm.codegen.triton.products import products, tiles_of
 from kernelswarm.codegen.triton.scope import Axis
 from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
-from kernelswarm.schemas import Accelerator, Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
+from kernelswarm.schemas import Accelerator, Node, Ref
 
 
 def layernorm(dtype="float32"):
@@ -51,19 +48,6 @@ def layernorm(dtype="float32"):
         call("mul", "mul.Tensor", ("sub", "rsqrt"), "s0", "s1"),
         call("scaled", "mul.Tensor", ("mul", "w"), "s0", "s1", dtype=dtype),
         outputs=["scaled"],
-    )
-
-
-def convolution(*after, outputs, dtype="float32"):
-    ones = Items(items=(1, 1))
-    arguments = ("x", "w", None, ones, ones, ones, False, Items(items=(0, 0)), 1)
-    return graph(
-        source("x", "s0", 64, "s1", 30, dtype=dtype),
-        source("w", 32, 64, 3, 3, dtype=dtype),
-        source("y", "s0", 32, "s1", 30, dtype=dtype),
-        call("conv", "convolution.default", arguments, "s0", 32, "s1", 30, dtype=dtype),
-        *after,
-        outputs=outputs,
     )
 
 
@@ -239,132 +223,6 @@ def test_what_comes_before_a_product_is_stored_where_others_read_it():
     assert "kernel0" in texts(made_of)
 
 
-# Convolutions
-
-
-def test_what_follows_a_convolution_is_computed_in_its_kernel():
-    after = (
-        call("add", "add.Tensor", ("conv", "y"), "s0", 32, "s1", 30),
-        call("relu", "relu.default", ("add",), "s0", 32, "s1", 30),
-    )
-    filters, text = texts(convolution(*after, outputs=["relu"])).values()
-    assert "ks_filters_out" in filters
-    assert "y_ptr" in text
-    assert "relu_out" in text
-    assert "conv_out" not in text
-
-
-def test_a_convolution_whose_result_is_returned_stores_it():
-    after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    sources = texts(convolution(*after, outputs=["relu", "conv"]))
-    assert len(sources) == 3
-    assert "conv_out" in sources["convolution_conv"]
-
-
-@pytest.mark.parametrize(("dtype", "split"), [("float32", True), ("float16", False)])
-def test_fp32_convolutions_are_split_into_tf32_products(dtype, split):
-    _, text = texts(convolution(outputs=["conv"], dtype=dtype)).values()
-    assert ("tf32x3" in text) == split
-
-
-def test_what_is_multiplied_in_tf32_is_rounded_to_it_once():
-    def rounds(text):
-        return "& -8192" in text
-
-    first = texts(convolution(outputs=["conv"]), precision="tf32")
-    assert {name: rounds(text) for name, text in first.items()} == {"filters_conv": True, "convolution_conv": True}
-    last = texts(convolution(outputs=["conv"]), precision="tf32", channels_last=True)
-    assert {name: rounds(text) for name, text in last.items()} == {
-        "filters_conv": True,
-        "last_conv": True,
-        "convolution_conv": False,
-    }
-    assert not any(map(rounds, texts(convolution(outputs=["conv"])).values())), "split where they are multiplied"
-
-
-def test_what_stands_between_library_convolutions_with_channels_last_is_computed_in_that_order():
-    """One kernel rearranges the input, one goes from convolution to convolution, one gives the result back in order."""
-    ones = Items(items=(1, 1))
-    again = ("relu", "again_w", None, ones, ones, ones, False, Items(items=(0, 0)), 1)
-    shape = ("s0", 32, "s1", 30)
-    both = graph(
-        *convolution(call("relu", "relu.default", ("conv",), *shape), outputs=["relu"]).nodes[:-1],
-        source("again_w", 32, 32, 3, 3),
-        call("again", "convolution.default", again, *shape),
-        call("sum", "add.Tensor", ("again", "relu"), *shape),
-        outputs=["sum"],
-    )
-    settings = gpu_settings({"templates": False, "channels_last": True})
-    plan = gpu_plan(both, settings)
-    assert [node.target for node in plan.externs] == ["ks.convolution_last"] * 2
-    assert [sorted(kernel.stores) for kernel in plan.kernels] == [["x_last"], ["relu_last"], ["sum_in_order"]]
-    text = generate_triton(graphs.facts(both), both, settings).source
-    assert text.count(".permute(0, 2, 3, 1)") == 2 and "torch.ops.aten._convolution.default" in text
-    groups = convolution(outputs=["conv"])
-    grouped = [structs.replace(n, args=(*n.args[:8], 2)) if n.name == "conv" else n for n in groups.nodes]
-    tunables = [CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, 5e-3) for made in (both, groups)]
-    assert [values["channels_last"][0] for values in tunables if values] == [True, False], "one alone gains nothing"
-    left = gpu_plan(structs.replace(groups, nodes=tuple(grouped)), settings).externs
-    assert "ks.convolution_last" not in {node.target for node in left}, "the library is slower there"
-
-
-@pytest.mark.parametrize(
-    ("slide", "turns"),
-    [
-        (Slide(1, 0, 3, True), [0]),
-        (Slide(2, 1, 1, True), [0, 1]),
-        (Slide(3, 0, 2, True), [0, 2, 1]),
-        (Slide(4, 1, 2, True), [0, None, 1, None]),
-    ],
-)
-def test_every_output_of_a_transposed_convolution_meets_only_its_taps(slide, turns):
-    """Against the definition: input ``i`` and tap ``t`` meet at ``i * stride - padding + t * dilation``."""
-    assert [slide.first(turn) for turn in range(slide.phases)] == turns
-    for out in range(40, 60):
-        want = {t for t in range(9) if (out + slide.padding - t * slide.dilation) % slide.stride == 0}
-        first = slide.first((out + slide.padding) % slide.phases)
-        assert want == (set() if first is None else set(range(first, 9, slide.skip)))
-        places = [(out + slide.padding - t * slide.dilation) // slide.stride for t in sorted(want)]
-        assert all(b - a == slide.move for a, b in itertools.pairwise(places))
-
-
-def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it():
-    after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    backend = CODEGEN_BACKENDS["triton"]
-    for dtype, tunable, first in (("float32", "own_convolutions", False), ("float16", "templates", True)):
-        tunables = backend.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
-        assert tunables[tunable][0] == first
-
-
-def test_drafts_of_an_fp32_convolution_go_on_with_the_generators_own():
-    after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    proposals = drafts(convolution(*after, outputs=["relu"]), 3)
-    assert [(p.config["own_convolutions"], p.config["channels_last"]) for p in proposals] == [
-        (False, False),
-        (False, True),
-        (True, False),
-    ]
-    assert proposals[2].config["precision"] == "tf32"
-
-
-@pytest.mark.parametrize(("groups", "fused"), [(64, True), (32, False)])
-def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
-    ones = Items(items=(1, 1))
-    arguments = ("x", "w", "b", ones, ones, ones, False, Items(items=(0, 0)), groups)
-    made_of = graph(
-        source("x", "s0", 64, 30, "s1", dtype="float16"),
-        source("w", 64, 1 if fused else 2, 1, "s2", dtype="float16"),
-        source("b", 64, dtype="float16"),
-        call("conv", "convolution.default", arguments, "s0", 64, 32, "s1 + 3 - s2", dtype="float16"),
-        call("relu", "relu.default", ("conv",), "s0", 64, 32, "s1 + 3 - s2", dtype="float16"),
-        outputs=["relu"],
-    )
-    plan = gpu_plan(made_of, gpu_settings({}))
-    assert ([node.name for node in plan.externs] == []) == fused
-    assert ("s2 == 64" in plan.graph.guards) == fused
-    assert ("s2 == 64" in generate_triton(graphs.facts(made_of), made_of, gpu_settings({})).source) == fused
-
-
 # Drafts
 
 
@@ -374,28 +232,6 @@ def test_every_start_and_every_move_is_made_of_known_tunables():
         *({name: v} for mutations in GPU_MUTATIONS.values() for name, values in mutations for v in values),
     ]
     assert {name for config in configs for name in config} <= GPU_DOMAINS.keys()
-
-
-def drafts(source_graph, count):
-    """The first proposals of a session, all different; its reference runs convolutions in TF32."""
-    facts = structs.replace(graphs.facts(source_graph), error_bound=5e-3)
-    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    proposals, sources = [], set()
-    for _ in range(count):
-        proposal = Generator().propose(
-            facts,
-            graphs.HARDWARE,
-            plan,
-            None,
-            [p.config for p in proposals],
-            language="triton",
-            tried_sources=sources,
-        )
-        assert isinstance(proposal, Proposal)
-        assert sha256(proposal.source) not in sources
-        sources.add(sha256(proposal.source))
-        proposals.append(proposal)
-    return proposals
 
 
 @pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])

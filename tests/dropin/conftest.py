@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judging import judging_device
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.device import Device
@@ -46,7 +45,7 @@ Make = Callable[..., Awaitable[Made]]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Device]:
     home = tmp_path_factory.mktemp("home")
-    async with judging_device(POOL, HARDWARE, home) as device:
+    async with Device(POOL, HARDWARE, home, baselines=("eager",), secret="tests") as device:
         yield device
 
 

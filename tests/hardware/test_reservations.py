@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 from waiting import LIMIT_S
 
-from kernelswarm.hardware.harness import memory_demand
+from kernelswarm.hardware.harness import memory_demand, problem_memory
 from kernelswarm.hardware.harness.problem_memory import ProblemMemory
 from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.schemas import (
@@ -155,6 +156,10 @@ def facts(size: int) -> ProblemFacts:
     return ProblemFacts(signature=("x",), shapes=(shape,), graph=None, work=work, dtype="float32", float64_oracle=True)
 
 
+def demand() -> int:
+    return memory_demand.demand_of(facts(1 << 20), None)
+
+
 async def test_an_idle_problem_gives_its_memory_up_to_one_that_waits(tmp_path):
     forgotten = []
 
@@ -162,7 +167,7 @@ async def test_an_idle_problem_gives_its_memory_up_to_one_that_waits(tmp_path):
         forgotten.append(key)
         memory.release(key)
 
-    capacity = int(1.5 * memory_demand.demand_of(facts(1 << 20), None))
+    capacity = int(1.5 * demand())
     memory = ProblemMemory(MemoryReservations(POOL, tmp_path, capacity), None, forget, idle_s=0.05)
     other = ProblemMemory(MemoryReservations(POOL, tmp_path, capacity), None, forget)
     notices, waiting = [], asyncio.Event()
@@ -181,6 +186,38 @@ async def test_an_idle_problem_gives_its_memory_up_to_one_that_waits(tmp_path):
     await memory.close()
     await other.close()
     assert memory.reservations.holdings() == []
+
+
+async def test_an_idle_problem_keeps_memory_from_others_no_longer_than_its_longest_step_took(tmp_path, monkeypatch):
+    now, forgotten = [100.0], []
+    monkeypatch.setattr(problem_memory, "CHECK_S", 0.01)
+    monkeypatch.setattr(problem_memory, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def forget(key: str) -> None:
+        forgotten.append(key)
+        memory.release(key)
+
+    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, 2 * demand()), None, forget)
+    for name, step_s in (("long", 20.0), ("short", 4.0), ("short", 1.0)):
+        async with memory.using(problem(name), facts(1 << 20)):
+            now[0] += step_s
+    waiting, entered = asyncio.Event(), asyncio.Event()
+    memory.notify(problem("another"), lambda text: waiting.set())
+
+    async def another() -> None:
+        async with memory.using(problem("another"), facts(1 << 20)):
+            entered.set()
+
+    task = asyncio.create_task(another())
+    await asyncio.wait_for(waiting.wait(), LIMIT_S)
+    now[0] += 3.9
+    await asyncio.sleep(0.1)
+    assert not forgotten
+    now[0] += 0.2
+    await asyncio.wait_for(entered.wait(), LIMIT_S)
+    assert forgotten == ["short"]
+    await task
+    await memory.close()
 
 
 async def test_what_ran_out_of_memory_beside_neighbours_is_done_once_more_alone(tmp_path):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from judging import judging_device
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.sources.problem_files import load_problem
@@ -51,7 +50,7 @@ def problem_from(folder: Path, source: str, name: str = "problem") -> Problem:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Device]:
     home = tmp_path_factory.mktemp("home")
-    async with judging_device(POOL, HARDWARE, home) as device:
+    async with Device(POOL, HARDWARE, home, baselines=("eager",), secret="tests") as device:
         yield device
 
 
