@@ -20,7 +20,8 @@ ASLEEP := OMP_WAIT_POLICY=passive
 
 # Nothing here starts a device: 160 CPU seconds together.
 QUICK := tests/house tests/knowledge tests/store tests/synthesizer tests/agents/test_planner.py \
-	tests/agents/test_confirmations.py tests/agents/test_analyst.py tests/codegen/test_drafting.py \
+	tests/agents/test_confirmations.py tests/agents/test_analyst.py tests/agents/test_analyst_devices.py \
+	tests/codegen/test_drafting.py \
 	tests/codegen/test_generator_plan.py tests/codegen/test_triton_plan.py \
 	tests/codegen/test_triton_convolutions.py
 

@@ -115,12 +115,12 @@ class _Conversation:
         return ReplayedAuthors() if first is None else await self._play(first)
 
     async def _play(self, first: ModelCalled) -> ReplayedAuthors:
-        # Named here: AutoGen takes seconds to import, and most sessions ask no model.
+        backend, settings = await _recorded_backend(first)
+        # Named here: AutoGen takes seconds to import (the backend did, off the loop), and most sessions ask no model.
         from ..agents.synthesizer.model.authoring import Authoring
         from ..agents.synthesizer.model.tape import Tape, TapedTool, TapedWire, TapeEnded
 
         tape = Tape(list(self._calls), [event for _, event in self._records if isinstance(event, ToolCalled)])
-        backend, settings = await _recorded_backend(first)
         around = Surroundings(
             desk=_NoDesk() if '"tools":' in first.request else None,
             library=self._library(),

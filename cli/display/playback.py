@@ -50,9 +50,9 @@ async def play(
     with scope as display:
         display.opened(ReplayedSearch(replaying))
         for seq, envelope in past.events:
-            if speed is not None:
-                await asyncio.sleep(min(max(0, envelope.at_ns - until) / 1e9, LONGEST_PAUSE_S) / speed)
-                until = max(until, envelope.at_ns)
+            pause_s = min(max(0, envelope.at_ns - until) / 1e9, LONGEST_PAUSE_S) / speed if speed is not None else 0.0
+            until = max(until, envelope.at_ns)
+            await asyncio.sleep(pause_s)  # however short: Ctrl-C comes between two events
             event = envelope.event()
             replaying.feed(seq, envelope, event)
             if event is not None:
