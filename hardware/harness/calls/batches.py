@@ -33,6 +33,8 @@ class Batches:
         """``channel`` is where calls are answered that are made one by one."""
         self._channel = channel
         self._sets: list[list[Any]] = []
+        self._written: list[list[Any]] = []
+        """Of each set the tensors that its call writes."""
         self._warm_sets: list[list[Any]] = []
         """Of untimed calls: they go over the same sets again and again, each from the start."""
         self._outputs: list[Any] = []
@@ -43,7 +45,7 @@ class Batches:
 
     def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
         """Make tensors of the arena's memory, which calls write where they write inputs: each set is for one call."""
-        self._outputs, self._sets = [], []
+        self._outputs, self._sets, self._written = [], [], []
         is_written = restarts is not None and bool(restarts.written)
         self._arena = arena = values.MappedFile(file, command.stride * command.sets, shared=is_written)
         # The first look at a page takes longer than many a call.
@@ -51,16 +53,18 @@ class Batches:
         self._restarts, self._aliased = restarts, command.aliased
         self._stride = command.stride
         for slot in range(command.sets):
-            self._sets.append(self._set(slot, command.inputs[slot % len(command.inputs)]))
+            self._take_set(slot, command.inputs[slot % len(command.inputs)])
         self._warm_sets = self._sets
         if restarts is not None and is_written:
             starts = (values.mapped(inputs, values.copied) for inputs in self._sets[:WARM_SETS])
             self._warm_sets = [restarts.begin_from(inputs) for inputs in starts]
         return Done()
 
-    def _set(self, slot: int, described: Values) -> list[Any]:
+    def _take_set(self, slot: int, described: Values) -> None:
         assert self._arena is not None
-        return values.viewed(described, self._arena, slot * self._stride)
+        inputs = values.viewed(described, self._arena, slot * self._stride)
+        self._sets[slot : slot + 1] = [inputs]
+        self._written[slot : slot + 1] = [self._restarts.written_of(inputs) if self._restarts is not None else []]
 
     def warm(self, call: Call, command: Warm) -> Done:
         """Let go of outputs, and make untimed calls on the inputs that are there."""
@@ -79,9 +83,9 @@ class Batches:
         gc.disable()
         try:
             for slot, described in enumerate(command.inputs):
-                self._sets[slot] = self._set(slot, described)
+                self._take_set(slot, described)
             if command.one_by_one:
-                return self._stepped(self._left(call), command)
+                return self._stepped(call, command)
             self._outputs = attempt(lambda: self._called(call, command.calls))
             return _described(self._outputs)
         finally:
@@ -91,14 +95,17 @@ class Batches:
         sets = self._sets[:calls]
         if self._restarts is None:
             return [call(*inputs) for inputs in sets]
-        return [self._restarts.left_in_place(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
+        return [self._left(call(*inputs), slot) for slot, inputs in enumerate(sets)]
 
-    def _left(self, call: Call) -> Call:
-        """``call``, with what it leaves of the state behind what it returns."""
+    def _left(self, output: Any, slot: int) -> Any:
+        """What a call returned, and behind it what it left of the state."""
         restarts = self._restarts
         if restarts is None:
-            return call
-        return lambda *inputs: restarts.left_in_place(call(*inputs), list(inputs), aliased=self._aliased)
+            return output
+        if restarts.is_in_module:
+            return restarts.left(output, self._sets[slot], aliased=self._aliased)
+        # Only this call gets these inputs: nothing has to be copied.
+        return [*values.leaves(output), *self._written[slot]]
 
     def _stepped(self, call: Call, command: Batch) -> Made:
         """Answer all calls but the last, and wait for the inputs of the next one each time; returns the last answer.
@@ -113,14 +120,14 @@ class Batches:
                 self._channel.sendall(wire.frame(made))
                 self._wait(slot, described=bool(command.inputs))
             self._outputs = []
-            self._outputs.append(attempt(functools.partial(call, *self._sets[slot])))
+            self._outputs.append(self._left(attempt(functools.partial(call, *self._sets[slot])), slot))
             made = forms.describe(self._outputs[0])
         return made or Made(forms=(), calls=())
 
     def _wait(self, slot: int, *, described: bool) -> None:
         """Until the inputs of the next call are there, which may come with their description."""
         if described:
-            self._sets[slot] = self._set(slot, wire.receive(self._channel, Values)[0])
+            self._take_set(slot, wire.receive(self._channel, Values)[0])
         elif not self._channel.recv(1):
             raise EOFError("the supervisor is gone")
 

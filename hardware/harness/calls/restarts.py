@@ -26,7 +26,8 @@ class Restarts:
         self._restore = restore
         self.written = tuple(entry.tensor for entry in entries if entry.kind == INPUT)
         """Indices of the input tensors that calls write."""
-        self._is_in_module = len(self.written) < len(entries)
+        self.is_in_module = len(self.written) < len(entries)
+        """Whether a module keeps some of what calls change."""
         self._argument = -1
         self._originals: dict[int, tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
         """By the identity of the argument that the first of them lies in: that, and their tensors with their starts."""
@@ -72,9 +73,7 @@ class Restarts:
         outputs = values.leaves(output)
         return [*(map(cloned, outputs) if aliased else outputs), *after_call(self._entries, inputs, self._module)]
 
-    def left_in_place(self, output: Any, inputs: list[Any], *, aliased: bool) -> list[Any]:
-        """The same, of inputs that only one call gets: where nothing else is written, nothing has to be copied."""
-        if self._is_in_module:
-            return self.left(output, inputs, aliased=aliased)
+    def written_of(self, inputs: list[Any]) -> list[torch.Tensor]:
+        """The tensors in ``inputs`` that calls write."""
         tensors = values.tensors_of(inputs)
-        return [*values.leaves(output), *(tensors[index] for index in self.written)]
+        return [tensors[index] for index in self.written]
