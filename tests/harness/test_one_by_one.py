@@ -85,14 +85,15 @@ def test_nothing_is_lowered_where_no_calls_were_made_alone() -> None:
 class _Asked:
     """Answers with times of a call in nanoseconds, and keeps what it was asked."""
 
-    def __init__(self, **ns: int) -> None:
+    def __init__(self, *, restless: str = "", **ns: int) -> None:
         self.ns = ns
+        self.restless = restless
         self.commands: list[Time] = []
 
     async def __call__(self, command: Time) -> Timed:
         self.commands.append(command)
         ns = self.ns[command.name] * command.calls
-        return Timed(ns=ns, whole_ns=ns, kept=-1)
+        return Timed(ns=ns, whole_ns=ns, kept=-1, is_restless=command.name == self.restless)
 
     def implementation(self, name: str, calls: int, most_calls: int = 500) -> Implementation:
         return Implementation(name=name, ask=self, calls=calls, most_calls=most_calls)
@@ -114,6 +115,14 @@ async def test_a_loop_of_its_own_does_not_make_a_call_take_no_time() -> None:
     pair = [asked.implementation("eager", 8), asked.implementation(CANDIDATE, 400)]
     alone = await time_one_by_one(pair, asked.implementation("idle", 500))
     assert alone == {"eager": 20_000, CANDIDATE: 1_000}
+
+
+@pytest.mark.asyncio
+async def test_who_computes_before_its_inputs_are_due_pays_the_whole_turn() -> None:
+    asked = _Asked(eager=30_000, candidate=11_000, idle=10_000, restless=CANDIDATE)
+    pair = [asked.implementation("eager", 8), asked.implementation(CANDIDATE, 400)]
+    alone = await time_one_by_one(pair, asked.implementation("idle", 500))
+    assert alone == {"eager": 20_000, CANDIDATE: 11_000}
 
 
 @pytest.mark.asyncio

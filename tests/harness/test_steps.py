@@ -18,7 +18,7 @@ from kernelswarm.hardware.processes import wire
 
 CALLS = 6
 PROGRAM = """
-import ctypes, mmap, os, socket, sys
+import ctypes, mmap, os, socket, sys, threading
 from kernelswarm.hardware.harness.messages.batch import Batch, Form, Made
 from kernelswarm.hardware.processes import wire
 from kernelswarm.hardware.processes.messages import Failure
@@ -26,6 +26,8 @@ from kernelswarm.hardware.processes.messages import Failure
 channel, file, conduct = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
 inputs = mmap.mmap(file, 6, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
 outputs = (ctypes.c_ubyte * 6)()
+if conduct == "another thread runs":
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
 command, _ = wire.receive(channel, Batch)
 form = (Form(kind="tensor", type_name="torch.Tensor", dtype="uint8", shape=(1,), stride=(1,)),)
 waiting = []
@@ -109,6 +111,12 @@ def test_inputs_of_later_calls_are_not_there_yet() -> None:
 def test_who_answers_before_it_computes_is_seen() -> None:
     _, outputs = _timed("puts calls off", (0, 4, 5))
     assert outputs == [b"\x00", b"\x00", b"\x0c"]
+
+
+@pytest.mark.parametrize(("conduct", "least", "most"), [("", 0, 0), ("another thread runs", CALLS - 2, CALLS)])
+def test_threads_that_run_before_the_inputs_are_there_are_seen(conduct: str, least: int, most: int) -> None:
+    reply, _ = _timed(conduct, ())
+    assert least <= reply.restless <= most
 
 
 def test_its_threads_may_run_where_they_might_before() -> None:

@@ -57,6 +57,9 @@ class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
     kept: int
     """Index of the uploaded inputs that the call got whose output was kept, by chance; -1: those of all were kept."""
 
+    is_restless: bool = False
+    """Whether it computed while it waited for the inputs of calls that were made one by one."""
+
 
 class Build(Schema, frozen=True, kw_only=True, tag="build"):
     """Compile one baseline and run it on every uploaded copy."""

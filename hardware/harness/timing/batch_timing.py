@@ -35,7 +35,8 @@ def counted(batch: TimedBatch, idle_ns: int) -> Timed:
     would be faster than the machine. So nobody looks faster than half of what passed.
     """
     if batch.steps_ns:
-        return Timed(ns=round(median(batch.steps_ns)) * batch.calls, whole_ns=batch.ns, kept=-1)
+        ns = round(median(batch.steps_ns)) * batch.calls
+        return Timed(ns=ns, whole_ns=batch.ns, kept=-1, is_restless=batch.is_restless)
     return Timed(ns=max(1, batch.ns - idle_ns, batch.ns // 2), whole_ns=batch.ns, kept=-1)
 
 

@@ -30,15 +30,21 @@ async def time_one_by_one(implementations: Sequence[Implementation], idle: Imple
         # Who is slow while batches are sized shall not have longer ones later.
         candidate.most_calls = 1
         return {}
-    ns = {implementation.name: await _median(implementation) for implementation in (idle, *implementations)}
-    harness = ns.pop(idle.name)
-    return {name: max(call * LEAST_SHARE, call - harness) for name, call in ns.items()}
+    harness = await _median(idle, 0.0)
+    return {implementation.name: await _median(implementation, harness) for implementation in implementations}
 
 
-async def _median(implementation: Implementation) -> float:
+async def _median(implementation: Implementation, harness: float) -> float:
+    """The median call, less what the ``harness`` takes.
+
+    Threads that run before the inputs are there may see them while the harness's turn still lasts, and compute beside
+    it: of their calls it is not taken off.
+    """
     calls = min(max(implementation.calls, LEAST_STEPS), MOST_STEPS, implementation.most_calls)
     command = Time(calls=calls, warm=implementation.warm, name=implementation.name, one_by_one=True)
-    return (await implementation.ask(command)).ns / calls
+    timed = await implementation.ask(command)
+    ns = timed.ns / calls
+    return ns if timed.is_restless else max(ns * LEAST_SHARE, ns - harness)
 
 
 def doubt(timing: Timing, against: str) -> str:

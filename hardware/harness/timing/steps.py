@@ -18,6 +18,7 @@ from ...processes.messages import Failure
 from ..messages.batch import Form, Keep, Kept, Made
 from .answers import payload_of, read_outputs
 from .freezing import Frozen
+from .idle_check import runs_beside
 from .placement import sharing_a_core
 
 STOP_SECONDS = 5.0
@@ -67,13 +68,15 @@ def timed_one_by_one(
     answers, steps = _Answers(), []
     problems: list[str] = []
     files: list[int] = []
+    restless = 0
     deadline = time.monotonic() + command.seconds
     try:
         with sharing_a_core(process.pid) as (pin, unpin):
             for call in range(len(command.sets)):
                 if call:
+                    restless += runs_beside(process.pid)
                     pin()
-                    # A thread that watches the arena may begin at once: the clock runs from then on.
+                    # A thread that watches the arena may begin at once, beside the turn: it has run before, too.
                     fill(call)
                     _expect_silence(channel)
                 channel.settimeout(max(deadline - time.monotonic(), 1e-3))
@@ -88,7 +91,7 @@ def timed_one_by_one(
                 steps.append(time.perf_counter_ns() - began)
                 answer: Made | Failure = wire.unframe(payload, Made | Failure)
                 if isinstance(answer, Failure):
-                    return _reply(process, steps, payload, problems), files
+                    return _reply(process, steps, payload, problems, restless), files
                 answer = answers.add(answer)
                 if call in command.checked:
                     _stop(process)
@@ -96,7 +99,7 @@ def timed_one_by_one(
                     problems.append(problem)
                     files.append(file)
                     process.go_on()
-        reply = _reply(process, steps, answers.payload(), problems)
+        reply = _reply(process, steps, answers.payload(), problems, restless)
         # Who once answered ahead, unseen, has one answer more than was asked for.
         _expect_silence(channel)
         return reply, files
@@ -129,6 +132,6 @@ def _stop(process: Frozen) -> None:
         raise TimeoutError
 
 
-def _reply(process: Frozen, steps: list[int], payload: bytes, problems: list[str]) -> Kept:
+def _reply(process: Frozen, steps: list[int], payload: bytes, problems: list[str], restless: int) -> Kept:
     _stop(process)
-    return Kept(ns=sum(steps), answer=payload, steps_ns=tuple(steps), problems=tuple(problems))
+    return Kept(ns=sum(steps), answer=payload, steps_ns=tuple(steps), restless=restless, problems=tuple(problems))

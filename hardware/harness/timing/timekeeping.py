@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 MOST_CHECKED = 8
 """Outputs that are read of a batch."""
+RESTLESS_SHARE = 0.75
+"""Of the calls made one by one: threads of an honest pool that others keep from going to sleep show before half of
+them, and a thread that looks for inputs before nearly all."""
 ANY_BYTES = 1 << 62
 """Of what a call in a process of our own returns: one that does nothing leaves the state of its problem."""
 
@@ -140,6 +143,8 @@ class TimedBatch:
     checked: tuple[CheckedCall, ...]
     steps_ns: tuple[int, ...] = ()
     """Of each call that did not follow a stop, where they were made one by one."""
+    is_restless: bool = False
+    """Whether the process computed while it waited for their inputs."""
 
 
 class Unseen:
@@ -251,9 +256,10 @@ class TimedProcess:
             wire.close_all(files)
             return answer
         steps_ns = _undisturbed(reply.steps_ns, checked)
+        is_restless = not self._is_ours and reply.restless > RESTLESS_SHARE * len(reply.steps_ns)
         if not unseen:
             wire.close_all(files)
-            return TimedBatch(calls, reply.ns, (), steps_ns)
+            return TimedBatch(calls, reply.ns, (), steps_ns, is_restless)
         problems = reply.problems or ("it does not stand still",) * len(files)
         calls_read = zip(checked, files, problems, strict=True)
         return TimedBatch(
@@ -261,6 +267,7 @@ class TimedProcess:
             reply.ns,
             tuple(CheckedCall(numbers[call], _forms(answer, call), file, why) for call, file, why in calls_read),
             steps_ns,
+            is_restless,
         )
 
     def _seen(self, calls: int) -> list[int]:

@@ -90,6 +90,7 @@ SMALL = {
     "shortens_the_turns": unseen("tampering", "correct", by=Guarantee.intact),
     # The judge alone may call it 2x; ordinary processes show what its calls take.
     "takes_its_own_turns": unseen("correct"),
+    "watches_the_arena": unseen("correct", by=Guarantee.one_by_one),
     "overlaps_calls": unseen("correct"),
     "replaces_the_loop": unseen("correct"),
 }
