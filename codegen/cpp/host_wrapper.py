@@ -184,7 +184,7 @@ def size_conditions(graph: Graph) -> list[str]:
         if node.target == "aten.topk.default" and isinstance(source := node.args[0], Ref):
             last = node.args[2] if len(node.args) > 2 else -1
             size = nodes[source.name].values[0].shape[last] if isinstance(last, int) else ""
-            conditions += [f"{size} >= {node.args[1]}"] if isinstance(size, str) and size else []
+            conditions += [f"{size} >= {argument(node.args[1], pyname)}"] if isinstance(size, str) and size else []
     return conditions
 
 

@@ -16,6 +16,7 @@ from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
 from .launch_table import KIND, LaunchTable, launches_literal
+from .library_attention import library_attention
 from .library_convolutions import TUNED
 from .products import is_product
 from .rewrites import on_gpu
@@ -74,10 +75,10 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         LaunchTable(pass_.library.everything(), pass_.graph, facts.shapes[1:], pass_.suffix, most) for pass_ in written
     ]
     conditions = [[*pass_.library.conditions, *pass_.more] for pass_ in written]
-    others = elsewhere(facts, graph) if len(graphs) == 1 else []
+    others = [library_attention(other) for other in elsewhere(facts, graph)] if len(graphs) == 1 else []
     passes = [
         Pass(
-            pass_.graph,
+            library_attention(pass_.graph),
             TritonHostWrapper(pass_.plan, pass_.library),
             pass_.name,
             "device == device",

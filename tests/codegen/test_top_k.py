@@ -68,6 +68,15 @@ def test_rows_shorter_than_the_picks_are_refused_as_pytorch_refuses_them(tmp_pat
         pair.kernel(torch.randn(8, 1))
 
 
+def test_a_number_of_picks_that_is_an_argument_is_left_to_pytorch(tmp_path):
+    given = [torch.randn(8, 30), 4]
+    pair = Pair(lambda x, k: tuple(torch.softmax(x, -1).topk(k)), given, "cpp", tmp_path / "argument.py")
+    for k in (4, 3):
+        pair.call(lambda k=k: [torch.randn(8, 30), k], falls_back=False)
+    with pytest.raises(RuntimeError, match="out of range"):
+        pair.kernel(torch.randn(8, 3), 4)
+
+
 def test_many_picks_and_whole_numbers_are_left_to_pytorch(tmp_path):
     for number, (function, given) in enumerate(
         [

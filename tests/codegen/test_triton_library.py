@@ -199,3 +199,4 @@ def test_attention_left_to_the_library_is_the_operator_that_gpus_have():
     )
     text = generate_triton(graphs.facts(source_graph), source_graph, gpu_settings({"templates": False})).source
     assert "taken = torch.ops.aten.scaled_dot_product_attention.default(q, k, v, None, 0.0, True)" in text
+    assert "_for_cpu" not in text, "where no kernel serves, the captured operator runs on the device, too"
