@@ -134,7 +134,7 @@ class SelfTimed(ProcessChecks):
             return timed
 
         self.idle_check.end()
-        batch = await clocks.by_all(ask, command, self._working(self.untrusted.worker.pid))
+        batch = await clocks.by_all(ask, command, self.untrusted.worker.pid, works_there=self.timing.on_processor)
         if self.timing.on_processor:
             await until_idle(self.untrusted.worker.pid)
         self.idle_check.begin()
@@ -179,20 +179,19 @@ class SelfTimed(ProcessChecks):
     async def _is_steady(self, honest: Implementation, flushes: int = 1, times: int = 1) -> bool:
         """Whether our clock and that of a process which we know to be honest agree just now, on so long a batch."""
         others = self._background_load()
-        pid = self._working(self.timing.pid)
-        short = await clocks.by_all(honest.ask, clocks.as_counted(honest), pid)
+
+        async def timed(command: Time) -> Batch:
+            return await clocks.by_all(honest.ask, command, self.timing.pid, works_there=self.timing.on_processor)
+
+        short = await timed(clocks.as_counted(honest))
         calls = times * clocks.checked_calls(honest.calls, short.claimed_ns)
-        checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name, flushes=flushes), pid)
+        checked = await timed(Time(calls=calls, name=honest.name, flushes=flushes))
         cores, beside = others.cores(), await self._beside_ns(calls, flushes)
         comparison = clocks.ClockCrossCheck(checked, [short], short.claimed_ns, beside, cores, flushes)
         return comparison.result is not ClockResult.differs
 
     def _background_load(self) -> BackgroundLoad:
         return BackgroundLoad((self.untrusted.worker.pid, self.timing.pid))
-
-    def _working(self, pid: int) -> int:
-        """The process whose processor time tells how much work its calls are: none, where an accelerator does it."""
-        return pid if self.timing.on_processor else 0
 
     async def _check_memory(self, candidate: Implementation) -> None:
         """Time a call on data that it has not seen.

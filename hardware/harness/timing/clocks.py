@@ -8,12 +8,14 @@ apart is not the candidate's: how long the short batches took by our clock, and 
 
 import enum
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from ....schemas import Verdict
+from ...processes.time_limit import waited_seconds
 from ..judgement import Judged, judged
 from ..messages.timing import Time, Timed
 from . import interleaved
@@ -51,6 +53,9 @@ SHORT_SLACK_NS = 500_000
 """What messages cost beside a short batch, by our clock."""
 PARALLEL = 1.05
 """Who uses more of the processor than this share of one core has several threads, which may spin while they wait."""
+WAITED_SHARE = 0.5
+"""Of the time that its clock does not show, on an accelerator. Beside ten other sessions a right kernel's process was
+convicted: its calls were launched late, and by its device's clock they took a tenth of what passed."""
 OTHERS_CORES = 0.25
 """Others disturb a batch if they take so much of a core meanwhile."""
 
@@ -80,6 +85,9 @@ class Batch:
     """By ours, from the command to the answer."""
     work_ns: int | None = None
     """Processor time of its process, all threads, by the system's; None where the system does not tell."""
+    waited_ns: int = 0
+    """How long the thread of it that waited longest was ready to run and had no core, by the system's account; and
+    how long we were."""
 
     @property
     def claimed_ns(self) -> float:
@@ -102,7 +110,15 @@ class Batch:
     def is_doubtful(self) -> bool:
         """Whether its clock shows so little that it should not go on for long, and it computed meanwhile."""
         far_apart = self.elapsed_ns > CHECK_NS and self.timed.whole_ns < self.elapsed_ns / 4
-        return far_apart and (self.work_ns is None or self.work_ns > self.elapsed_ns / 2)
+        return (
+            far_apart
+            and not self.waited_for(self.elapsed_ns - self.timed.whole_ns)
+            and (self.work_ns is None or self.work_ns > self.elapsed_ns / 2)
+        )
+
+    def waited_for(self, missing_ns: int) -> bool:
+        """Whether an accelerator had to wait for its process, or we for a core: that explains what is missing."""
+        return self.work_ns is None and self.waited_ns > WAITED_SHARE * missing_ns
 
     @property
     def is_parallel(self) -> bool:
@@ -153,7 +169,9 @@ class ClockCrossCheck:
         if self._agrees(self._believed_ns(beside)):
             return ClockResult.waited if hides else ClockResult.agrees_beside
         is_confirmed = self.clock_agrees and any(batch.is_confirmed for batch in self.short)
-        return ClockResult.waited if is_confirmed and self._may_have_waited else ClockResult.differs
+        missing = self.checked.elapsed_ns - self._believed_ns(self.counted_ns)
+        waited = self.checked.waited_for(missing) or (is_confirmed and self._may_have_waited)
+        return ClockResult.waited if waited else ClockResult.differs
 
     @property
     def clock_agrees(self) -> bool:
@@ -199,13 +217,17 @@ class ClockCrossCheck:
         return None if not short_work else work > WORK_SHARE * median(short_work)
 
 
-async def by_all(ask: interleaved.Ask, command: Time, pid: int) -> Batch:
-    """Time a batch by its process's clock, ours and the system's; ``pid`` is the process, 0: its work is elsewhere."""
-    worked, began = work_ns(pid), time.perf_counter_ns()
+async def by_all(ask: interleaved.Ask, command: Time, pid: int, *, works_there: bool) -> Batch:
+    """Time a batch by its process's clock, ours and the system's; ``works_there``: not on an accelerator."""
+    waited, worked, began = _waited_ns(pid), work_ns(pid), time.perf_counter_ns()
     timed = await ask(command)
     elapsed, now = time.perf_counter_ns() - began, work_ns(pid)
-    work = None if worked is None or now is None else now - worked
-    return Batch(command.calls, command.warm, timed, elapsed, work)
+    work = None if not works_there or worked is None or now is None else now - worked
+    return Batch(command.calls, command.warm, timed, elapsed, work, _waited_ns(pid) - waited)
+
+
+def _waited_ns(pid: int) -> int:
+    return round(1e9 * (waited_seconds(pid) + waited_seconds(os.getpid())))
 
 
 def as_counted(implementation: Implementation) -> Time:
