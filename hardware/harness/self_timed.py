@@ -26,6 +26,9 @@ from .untrusted import Taken
 from .verification import EARLY, Verification, must_be_right_when_timed
 
 MOST_DOUBTS = 3
+"""Batches in a row whose clocks are far apart are compared with an honest process's, the next ones as well."""
+MOST_FAR_APART = 3
+"""So many of these are a verdict: a busy supervisor hears late of several batches in a row, and in time of the next."""
 TAKEN_BYTES = 128 << 20
 """So much of a process's outputs is expected to be kept and compared, and twice as much at most, but one output."""
 LEAST_BATCHES = 12
@@ -41,6 +44,8 @@ class SelfTimed(ProcessChecks):
     """What the copies of the inputs in its process hold."""
     doubts: int = 0
     """Batches in a row whose time by its clock was too short by ours."""
+    far_apart: int = 0
+    """Those of them beside which an honest clock agreed with ours."""
     taken: list[Taken] = field(default_factory=list)
     """Outputs that are still to be compared."""
     idle_check: IdleCheck = field(init=False)
@@ -139,7 +144,9 @@ class SelfTimed(ProcessChecks):
             await until_idle(self.untrusted.worker.pid)
         self.idle_check.begin()
         self.doubts = self.doubts + 1 if batch.is_doubtful else 0
-        if self.doubts >= MOST_DOUBTS and await self._is_steady(self._baselines()[0]):
+        beside_honest = self.doubts >= MOST_DOUBTS and await self._is_steady(self._baselines()[0])
+        self.far_apart = self.far_apart + beside_honest if self.doubts else 0
+        if self.far_apart >= MOST_FAR_APART:
             raise clocks.cross_check_failure(batch.timed.whole_ns, batch)
         return batch
 
@@ -151,6 +158,7 @@ class SelfTimed(ProcessChecks):
             HarnessError: the machine is so busy that no two clocks agree.
         """
         counted = median(candidate.samples)
+        figures: list[str] = []
         tally = clocks.CrossCheckTally(most_flushes=1 if self.timing.on_processor else clocks.MOST_FLUSHES)
         while tally.is_open:
             # Beside the check, so that a disturbance slows both.
@@ -169,11 +177,12 @@ class SelfTimed(ProcessChecks):
             if comparison.result is ClockResult.agrees:
                 return counters
             steady = comparison.needs_steadiness and await self._is_steady(honest, tally.flushes, tally.times)
+            figures.append(f"{comparison.result.name}{' beside a steady one' * steady}: {comparison.figures}")
             tally.count(comparison, steady=steady)
             if tally.has_passed:
                 return counters
             if tally.has_failed:
-                raise clocks.cross_check_failure(comparison.believed_ns, checked)
+                raise clocks.cross_check_failure(comparison.believed_ns, checked, "\n".join(figures))
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
     async def _is_steady(self, honest: Implementation, flushes: int = 1, times: int = 1) -> bool:

@@ -1,16 +1,21 @@
 """Who reports a wrong time is told from who waits for a core, by figures as two busy cores show them."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from kernelswarm.hardware.harness.messages.timing import Timed
+from kernelswarm.hardware.harness.judgement import Judged
+from kernelswarm.hardware.harness.messages.timing import Time, Timed
+from kernelswarm.hardware.harness.self_timed import SelfTimed
 from kernelswarm.hardware.harness.timing.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.timing.clocks import (
+    CHECK_NS,
     CLOCK_TRIES,
     MOST_FLUSHES,
     Batch,
@@ -257,3 +262,42 @@ def test_others_are_counted_in_cores() -> None:
     others = BackgroundLoad([])
 
     assert 0.0 <= others.cores() <= (os.cpu_count() or 1)
+
+
+class _Late(SelfTimed):
+    """A process whose answers come late; ``steady`` says what an honest one beside it is seen to do."""
+
+    def __init__(self, late: list[bool], steady: list[bool]) -> None:
+        self.late, self.steady = late, steady
+        self.copies, self.doubts, self.far_apart = [None], 0, 0
+        self.untrusted = SimpleNamespace(ask=self._answer, worker=SimpleNamespace(pid=os.getpid()))
+        self.timing = SimpleNamespace(on_processor=False)
+        self.idle_check = SimpleNamespace(begin=lambda: None, end=lambda: None)
+
+    async def _answer(self, request: Time, kind: type, case: object) -> tuple[Timed, None]:
+        await asyncio.sleep(1.1 * CHECK_NS / 1e9 if self.late.pop(0) else 0)
+        return Timed(ns=1_000_000, whole_ns=1_000_000, kept=0), None
+
+    def _baselines(self) -> list[None]:
+        return [None]
+
+    async def _is_steady(self, honest: object, flushes: int = 1, times: int = 1) -> bool:
+        return self.steady.pop(0)
+
+
+async def _batches(process: _Late) -> None:
+    while process.late:
+        await process._time_twice(Time(calls=9))
+
+
+async def test_a_supervisor_that_hears_late_of_several_batches_convicts_nobody() -> None:
+    # A right kernel on an H100, beside nine other searches: 9 calls of 0.23 ms took 31.58 ms by the supervisor's clock.
+    await _batches(_Late(late=[True] * 4 + [False] + [True] * 4, steady=[True, True, True, True]))
+    await _batches(_Late(late=[True] * 7, steady=[True, False, False, True, False]))
+
+
+async def test_a_clock_that_shows_nothing_of_batch_after_batch_is_found_out() -> None:
+    process = _Late(late=[True] * 9, steady=[True] * 9)
+    with pytest.raises(Judged, match="its clock shows"):
+        await _batches(process)
+    assert len(process.late) == 4, "the fifth one is enough"

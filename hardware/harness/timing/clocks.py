@@ -192,6 +192,20 @@ class ClockCrossCheck:
         return min(self.checked.timed.whole_ns, self.checked.timed.ns + self.beside_ns)
 
     @property
+    def figures(self) -> str:
+        """What it is decided by, for people, milliseconds."""
+        own, counted = self.checked.timed, self.counted_ns * self.checked.calls
+        beside = median(batch.claimed_ns for batch in self.short) * self.checked.calls
+        values: dict[str, float] = {
+            "ours": self.checked.elapsed_ns,
+            "its own": own.ns,
+            "whole": own.whole_ns,
+            "idle": self.beside_ns,
+        }
+        values |= {"as counted": counted, "as the short ones beside": beside}
+        return ", ".join(f"{name} {value / 1e6:.2f}" for name, value in values.items())
+
+    @property
     def needs_steadiness(self) -> bool:
         """Whether it is our clock that says so, which may be late; more work is seen by the system's alone."""
         return self.result is ClockResult.differs and not (self.clock_agrees and self._worked_more)
@@ -313,7 +327,7 @@ _WORK_OF_A_PROCESS = 2
 """``CPUCLOCK_SCHED`` of Linux, whose clocks of processes are their complement, shifted, and the kind of clock."""
 
 
-def cross_check_failure(shown: int, batch: Batch) -> Judged:
+def cross_check_failure(shown: int, batch: Batch, log: str = "") -> Judged:
     """The verdict on a clock that shows so many nanoseconds for a batch, which are less than passed."""
     message = f"its clock shows {shown / 1e6:.2f} ms for {batch.calls} calls that took {batch.elapsed_ns / 1e6:.2f} ms"
-    return judged(Verdict.tampering, message)
+    return judged(Verdict.tampering, message, log=log)
