@@ -39,8 +39,9 @@ class _Columns:
     def lines(self) -> list[str]:
         """The whole function body."""
         body = self._tile()
+        loops = self._parallel(body)
         tail = self._full_tail() if any(s.level == "full" for s in self.kernel.stores.values()) else []
-        return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *self._parallel(body), *tail, "return bad;"]
+        return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *loops, *tail, "return bad;"]
 
     def _tile(self) -> list[str]:
         stores = [s for s in self.kernel.stores.values() if s.level == "element"]

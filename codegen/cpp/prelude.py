@@ -89,6 +89,9 @@ template <typename T> KS_INLINE bool ks_isinf(T x) { return (x == (T)INFINITY) |
         "KS_INLINE bool ks_signbit(float x) { return ks_bits(x) >> 31; }\n"
         "KS_INLINE bool ks_signbit(double x) { return ks_bits(x) >> 63; }\n"
     ),
+    # One instruction: a number that bounds others is never NaN.
+    "ks_at_least": "template <typename T> KS_INLINE T ks_at_least(T x, T low) { return x < low ? low : x; }\n",
+    "ks_at_most": "template <typename T> KS_INLINE T ks_at_most(T x, T high) { return x > high ? high : x; }\n",
     "ks_ordered": """\
 // A float as an integer that is larger where the float is; both zeros are one, NaN is the largest.
 KS_INLINE int64_t ks_ordered(float x) {

@@ -8,7 +8,7 @@ from ..ir.poly import product
 from ..ir.scalar import Scalar
 from ..ir.tunables import Settings
 from ..lowering.collapse import collapse
-from ..lowering.online import OnlinePair, online_pairs
+from ..lowering.online import OnlinePair, from_maxima, online_pairs
 from ..lowering.row_buffer import kept_values
 from .online import online_lines
 from .passes import PassWriter, combine_text, start_value, store_line
@@ -20,6 +20,8 @@ from .text import Needs, ctype, index_text
 def kernel_body(kernel: Kernel, settings: Settings, needs: Needs) -> list[str]:
     """Statements of the C++ function for ``kernel``; arguments are named as :func:`signature` names them."""
     kernel = collapse(kernel)
+    if settings.math == "accurate" and not settings.online:
+        kernel = from_maxima(kernel)
     if kernel.reduced is None:
         return _Rows(_as_rows(kernel), settings, needs, pointwise=True).lines()
     if not kernel.outer:
@@ -87,8 +89,8 @@ class _Rows:
     def lines(self) -> list[str]:
         """The whole function body."""
         body = self._row()
-        tail = self._full_tail() if any(s.level == "full" for s in self.kernel.stores.values()) else []
         loops = self._parallel(body)
+        tail = self._full_tail() if any(s.level == "full" for s in self.kernel.stores.values()) else []
         return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *loops, *tail, "return bad;"]
 
     # One row

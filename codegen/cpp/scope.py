@@ -6,7 +6,7 @@ from collections import Counter
 from ..ir.loops import buffers_read
 from ..ir.printing import unused_name
 from ..ir.scalar import Scalar
-from .text import Needs, constant, ctype, index_text, load_text, operation
+from .text import Needs, constant, ctype, index_text, load_text, operation, quotient_text
 
 FUNCTION, ROW, ELEMENT = 0, 1, 2
 """Levels: once a call, once for every outer point, at every point."""
@@ -47,11 +47,14 @@ class Scope:
     def level(self, value: Scalar) -> int:
         """The outermost level at which ``value`` can be computed."""
         names = value.names
-        if names & self.inner:
+        if names & self.inner or (value.op == "quotient" and not all(self._is_outside(name) for name in names)):
             return ELEMENT
         if names & self.outer or any(name.startswith("@") for name in names):
             return ROW
         return FUNCTION
+
+    def _is_outside(self, name: str) -> bool:
+        return name in self.outer or name.startswith("@") or bool(re.fullmatch(r"[su]\d+", name))
 
     def count(self, roots: list[Scalar]) -> None:
         """Count uses, so that what is used once stays part of a larger expression."""
@@ -85,7 +88,7 @@ class Scope:
                 return names[value.key]
         expression = self._expression(value)
         level = self.level(value)
-        if self.inline or not self._deserves_name(value, level):
+        if self.inline or (value.op == "quotient" and level == ELEMENT) or not self._deserves_name(value, level):
             return expression
         name = unused_name(cname(value.label[0] if value.label else "t"), self.taken)
         self.lines[level].append(f"const {ctype(value.dtype)} {name} = {_bare(expression)};")
@@ -102,6 +105,8 @@ class Scope:
     def _expression(self, value: Scalar) -> str:
         if value.op == "index":
             return f"({self._index(value)})"
+        if value.op == "quotient":
+            return quotient_text(value, self.text)
         if value.op == "size":
             return self.needs.floats.setdefault(value.data, f"float{len(self.needs.floats)}")
         if value.op == "load":

@@ -19,7 +19,7 @@ from .prelude import prelude
 from .rows import kernel_body
 from .scope import cname
 from .special import special_functions
-from .text import STORED, Needs, index_text
+from .text import STORED, Needs, index_text, quotient_text
 
 AnyKernel = Kernel | SpecialKernel
 _DECLARED = re.compile(r"\b(?:float|double|bool|auto|int|u?int\d+_t)\b[*&]*(?: __restrict)? ([A-Za-z_]\w*)")
@@ -130,10 +130,14 @@ def _huge_pages(kernel: AnyKernel, outputs: list[Buffer], needs: Needs) -> list[
         shape = buffer.shape
         if any(name.startswith("u") for p in shape for name in p.names) and isinstance(kernel, SpecialKernel):
             continue
-        count = index_text(product(shape), lambda value: "0")
+        count = index_text(product(shape), _inline)
         name = cname(buffer.name)
         lines.append(f"{needs.helper('ks_huge_pages')}({name}_out, ({count}) * int64_t(sizeof *{name}_out));")
     return lines
+
+
+def _inline(value: Scalar) -> str:
+    return quotient_text(value, _inline) if value.op == "quotient" else "0"
 
 
 def _text(

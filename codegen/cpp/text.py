@@ -80,10 +80,16 @@ def _atom(atom: Atom, value: Text) -> str:
         return atom
     if atom[0] == "value":
         return value(atom[1])
-    a, b = (index_text(part, value) for part in atom[1:])
     if atom[0] in ("max", "min"):
+        a, b = (index_text(part, value) for part in atom[1:])
         return f"ks_{atom[0]}({a}, {b})"
-    return f"(({a}) {atom[0][0]} ({b}))"
+    return value(Scalar("quotient", "int64", polys=atom[1:], data=atom[0][0]))
+
+
+def quotient_text(quotient: Scalar, value: Text) -> str:
+    """A quotient or remainder of index polynomials."""
+    a, b = (index_text(part, value) for part in quotient.polys)
+    return f"(({a}) {quotient.data} ({b}))"
 
 
 def operation(node: Scalar, args: list[str], needs: Needs) -> str:
@@ -111,6 +117,9 @@ def operation(node: Scalar, args: list[str], needs: Needs) -> str:
         return f"{needs.helper('ks_sign')}({args[0]})"
     if op in ("maximum", "minimum") and not is_float(dtype):
         return f"ks_{op[:3]}<{ctype(dtype)}>({args[0]}, {args[1]})"
+    if op in ("maximum", "minimum") and any(arg.op == "const" and arg.data == arg.data for arg in node.args):
+        value, bound = args if node.args[1].op == "const" else args[::-1]
+        return f"{needs.helper('ks_at_least' if op == 'maximum' else 'ks_at_most')}<{ctype(dtype)}>({value}, {bound})"
     if op in ("abs", "remainder", "floor_div") and not is_float(dtype):
         return f"{needs.helper(f'ks_{op}_int')}<{ctype(dtype)}>({', '.join(args)})"
     if op in _MATH:

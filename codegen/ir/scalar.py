@@ -16,6 +16,7 @@ class Scalar:
     ``op`` is one of
 
     - ``const`` (``data``: the number), ``index`` (``polys[0]`` as an integer), ``size`` (``data``: Python expression),
+    - ``quotient`` (``polys``: dividend and divisor; ``data``: its sign): part of an index, only while code is printed,
     - ``load`` (``data``: buffer, ``polys[0]``: element offset), ``result`` (``data``: name of a reduction),
     - ``piece`` (``polys``: index and the upper bound of every part but the last; ``args``: value in each part),
     - ``search`` (``args[0]``: what is looked for; ``data``: table; ``polys``: its offset and length; ``flag``: right),
@@ -89,7 +90,7 @@ COSTLY = {
     "erfc": 24, "sin": 20, "cos": 20, "tan": 30, "pow": 40, "sigmoid": 16, "div": 4, "sqrt": 4, "rsqrt": 6, "asin": 24,
     "acos": 24, "atan": 24, "sinh": 24, "cosh": 24, "asinh": 24, "acosh": 24, "atanh": 24, "atan2": 30, "lgamma": 60,
     "floor_div": 10, "remainder": 10, "fmod": 10, "trunc_div": 10, "reciprocal": 4,
-    "ordered": 8,
+    "ordered": 8, "exp_down": 12,
 }  # fmt: skip
 """Operations that cost more than one instruction, in instructions a lane."""
 

@@ -29,6 +29,16 @@ def online_pairs(kernel: Kernel) -> list[OnlinePair]:
     return pairs
 
 
+def from_maxima(kernel: Kernel) -> Kernel:
+    """The same kernel with the exponentials of distances from a row's maximum named: none of them is above 1."""
+    pairs = {pair.total.body.key for pair in online_pairs(kernel) if pair.total.dtype == "float32"}
+
+    def change(node: Scalar) -> Scalar | None:
+        return Scalar("exp_down", node.dtype, node.args, label=node.label) if node.key in pairs else None
+
+    return kernel.rewritten(change) if pairs else kernel
+
+
 def _exponent(body: Scalar) -> tuple[Scalar, Scalar] | None:
     """``(e, m)`` if ``body`` is ``exp(e - m)`` with ``m`` the result of a reduction."""
     if body.op != "exp" or body.args[0].op != "sub":

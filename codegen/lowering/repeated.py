@@ -2,7 +2,8 @@
 that attention in windows looks up for each pair of places."""
 
 import math
-from collections.abc import Iterable, Set
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Node
@@ -36,6 +37,11 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
     nodes = {node.name: node for node in graph.nodes}
     evaluations: dict[str, int] = {}
     """How often a node's elements are computed in all, if nothing more is stored."""
+    users: dict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        if node.name in live:
+            for name in set(_read(node)):
+                users[name].append(node)
     names = []
     for node in reversed(graph.nodes):
         if node.name not in live or node.name in leaves or not _is_computed(node):
@@ -45,11 +51,20 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
         times = max(evaluations.get(node.name, 0), size)
         costly = node.name in inline and (base_name(node.target) in _COSTLY or base_name(node.target) in GATHERS)
         if costly and times >= max(TIMES * size, size + LEAST_SAVED):
-            names.append(node.name)
+            names.append(_as_read(node, users))
             times = size
         for name in _read(node):
             evaluations[name] = max(evaluations.get(name, 0), _evaluations_of(nodes[name], node, times))
     return names
+
+
+def _as_read(node: Node, users: Mapping[str, Sequence[Node]]) -> str:
+    """``node``, or a copy of it with its elements in another order that alone is read."""
+    last = node
+    while len(users[node.name]) == 1 and base_name((node := users[node.name][0]).target) in {*VIEWS, "clone"}:
+        if base_name(node.target) == "clone" and math.prod(node.values[0].example) == math.prod(last.values[0].example):
+            last = node
+    return last.name
 
 
 def _evaluations_of(operand: Node, user: Node, times: int) -> int:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from ..ir.loops import Kernel
-from ..ir.poly import variable
+from ..ir.poly import ONE, variable
 from ..ir.scalar import Scalar, rewrite
 
 _WORTH = {"costly": 10, "all": 2}
+_APART = 10
+"""What a load costs whose neighbours in the row are not neighbours in memory, in instructions a lane."""
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,32 @@ def kept_values(kernel: Kernel, policy: str) -> list[BufferedValue]:
     if policy == "none" or len(kernel.inner) != 1:
         return []
     shared = shared_values(kernel)
-    worth = {k: e for k, e in shared.items() if e[0].cost >= _WORTH[policy] and e[0].op != "piecewise"}
+    costs = {key: _cost(node, f"i{kernel.inner[0]}") for key, (node, _) in shared.items()}
+    worth = {k: e for k, e in shared.items() if costs[k] >= _WORTH[policy] and e[0].op != "piecewise"}
     covered: set[str] = set()
     for node, passes in worth.values():
         for below in node.walk():
             if below.key != node.key and below.key in worth and worth[below.key][1] <= passes:
                 covered.add(below.key)
-    chosen = _worth_their_own([e for key, e in worth.items() if key not in covered], _WORTH[policy])
+    chosen = _worth_their_own([e for key, e in worth.items() if key not in covered], costs, _WORTH[policy])
     return [BufferedValue(f"row{n}", node, min(passes)) for n, (node, passes) in enumerate(chosen)]
 
 
-def _worth_their_own(entries: list[tuple[Scalar, set[int]]], threshold: int) -> list[tuple[Scalar, set[int]]]:
+def _cost(value: Scalar, variable: str) -> int:
+    """What computing it costs at every element of a row that ``variable`` walks through."""
+    loads = [node.polys[0] for node in value.walk() if node.op == "load" and variable in node.polys[0].names]
+    return value.cost + _APART * sum(offset.coefficient(variable) != ONE for offset in loads)
+
+
+def _worth_their_own(
+    entries: list[tuple[Scalar, set[int]]], costs: dict[str, int], threshold: int
+) -> list[tuple[Scalar, set[int]]]:
     """Without those that are cheap once the others are kept."""
     chosen: list[tuple[Scalar, set[int]]] = []
-    for node, passes in sorted(entries, key=lambda e: e[0].cost):
+    for node, passes in sorted(entries, key=lambda e: costs[e[0].key]):
         below = {n.key for n in node.walk()}
-        saved = max((kept.cost for kept, _ in chosen if kept.key in below), default=0)
-        if node.cost - saved >= threshold:
+        saved = max((costs[kept.key] for kept, _ in chosen if kept.key in below), default=0)
+        if costs[node.key] - saved >= threshold:
             chosen.append((node, passes))
     return chosen
 

@@ -19,6 +19,7 @@ erf = np.vectorize(math.erf, otypes=[float])
 erfc = np.vectorize(math.erfc, otypes=[float])
 EXACT = {
     "exp": np.exp,
+    "exp_down": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
     "log": np.log,

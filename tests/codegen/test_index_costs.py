@@ -79,3 +79,46 @@ def test_convolutions_of_one_pixel_are_products(
     assert {node.target for node in plan_of(pair.graph, Settings()).externs} == externs
     pair.call(lambda: [torch.randn(4, width, 6, 6)], falls_back=False)
     pair.call(lambda: [torch.randn(3, width, 2, 5)])
+
+
+class Windows(nn.Module):
+    """Attention in windows: a bias that is looked up for pairs of places, one copy for each head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(169, 4))
+        self.register_buffer("places", torch.randint(169, (49, 49)))
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        bias = self.table[self.places.view(-1)].view(49, 49, -1).permute(2, 0, 1).contiguous()
+        rows = x.shape[0] // (x.shape[1] // 4)
+        return (x + bias).view(rows, -1, 4, 49, 49).add(mask[:, None]).softmax(-1)
+
+
+def test_looked_up_biases_are_stored_in_the_order_in_which_they_are_read() -> None:
+    inputs = [torch.randn(16, 4, 49, 49), torch.zeros(1, 49, 49)]
+    plan = plan_of(capture(Windows(), inputs), Settings())
+
+    stored = {plan.nodes[name].target for kernel in plan.kernels for name in getattr(kernel, "stores", ())}
+    assert "aten.clone.default" in stored and "aten.index.Tensor" not in stored
+
+
+def test_scores_far_below_the_maximum_cost_no_more_than_others(tmp_path: Path) -> None:
+    pair = Pair(lambda x: torch.softmax(x * 2, -1), [torch.randn(64, 49)], "cpp", tmp_path / "far.py")
+    assert "ks_exp_down_accurate" in pair.source and "ks_exp_accurate" not in pair.source
+    far = torch.randn(64, 49) - 50.0 * torch.randint(2, (64, 49))
+    pair.call(lambda: [far], falls_back=False)
+    pair.call(lambda: [torch.tensor([[0.0, float("-inf"), -90, 1]] * 2)], falls_back=False)
+
+
+def test_quotients_of_sizes_are_computed_once(tmp_path: Path) -> None:
+    def parted(x: Any) -> Any:
+        rows, columns = x.shape
+        parts = columns // 4
+        return torch.softmax(x.view(rows, columns // parts, parts) * 2, -1).transpose(1, 2).reshape(rows, -1) + 1
+
+    pair = Pair(parted, [torch.randn(6, 40)], "cpp", tmp_path / "parted.py")
+    loops = [line for line in pair.source.splitlines() if line.lstrip().startswith("for (int64_t i")]
+    assert loops and not any("/ (4)" in line for line in loops)
+    pair.call(lambda: [torch.randn(6, 40)], falls_back=False)
+    pair.call(lambda: [torch.randn(5, 56)])

@@ -31,6 +31,26 @@ KS_INLINE float ks_exp_accurate(float x) {
 }
 """
 
+_EXP_DOWN = """\
+KS_INLINE float ks_exp_down_accurate(float x) {  // of distances from a maximum: 0 for subnormal results
+  float c = x < -87.33f ? -87.33f : x;
+  c = c > 89.0f ? 89.0f : c;
+  float t = ks_fma(c, 0x1.715476p+0f, 0x1.8p23f);
+  float n = t - 0x1.8p23f;
+  float r = ks_fma(n, -0x1.62e43p-1f, c);
+  r = ks_fma(n, 0x1.05c61p-29f, r);
+  float p = 0x1.6a234ep-10f;
+  p = ks_fma(p, r, 0x1.123a6cp-7f);
+  p = ks_fma(p, r, 0x1.5558f4p-5f);
+  p = ks_fma(p, r, 0x1.55549p-3f);
+  p = ks_fma(p, r, 0x1.fffffcp-2f);
+  p = ks_fma(p, r, 1.0f);
+  p = ks_fma(p, r, 1.0f);
+  float y = p * ks_from_bits((ks_bits(t) + 127u) << 23);
+  return x < -87.33f ? 0.0f : y;
+}
+"""
+
 
 def _exp_fast(doubled: bool) -> str:
     """Five coefficients, all but the first fitted, and one power of two, so that results below 2^-126 are 0.
@@ -130,6 +150,7 @@ KS_INLINE float ks_expm1_accurate(float x) {
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("exp", "accurate"): Snippet(_EXP, 0.9),
     ("exp", "fast"): Snippet(_EXP_FAST, 3.0, note="0 below -86.9", low=-86.9),
+    ("exp_down", "accurate"): Snippet(_EXP_DOWN, 0.9, note="0 below -87.3", low=-87.3, high=88.3),
     ("exp_part", "fast"): Snippet(_EXP_PART, 0.0, note="internal"),
     ("exp2", "accurate"): Snippet(_EXP2, 1.0),
     ("exp2", "fast"): Snippet(_EXP2_FAST, 3.0, note="0 below -125.5", low=-125.4),
