@@ -104,9 +104,56 @@ async def test_a_router_may_choose_any_of_equal_experts(
     device: Device, tmp_path: Path, kernel: str, verdict: Verdict
 ) -> None:
     problem = problem_from(tmp_path, ROUTE)
-    facts = await device.validate_problem(problem)
-    refused = [kind.refused for kind in facts.input_kinds if "equal numbers" in kind.refused]
     report, _ = await device.compile(kernel, "cpp")
     verified = await device.verify(problem, kernel, report)
     assert verified.verdict is verdict, verified.evidence
-    assert refused
+
+
+WIDE = """
+import torch
+shapes = {"main": dict(tokens=64)}
+def inputs(generator, tokens): return [torch.randn(tokens, 1024, generator=generator)]
+def reference(logits):
+    scores, places = torch.topk(logits.softmax(-1), 64)
+    return scores / scores.sum(-1, keepdim=True), places
+"""
+RANKED = """
+import torch
+def kernel(logits):
+    largest, places = torch.topk(logits, 64)
+    return largest.softmax(-1), places
+"""
+CARELESS = """
+import torch
+def kernel(logits):
+    scores, places = torch.topk(logits.exp(), 64)
+    return scores / scores.sum(-1, keepdim=True), places
+"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(("kernel", "verdict"), [(RANKED, Verdict.correct), (CARELESS, Verdict.wrong_numbers)])
+async def test_scores_are_judged_where_places_are_not_defined(
+    device: Device, tmp_path: Path, kernel: str, verdict: Verdict
+) -> None:
+    problem = problem_from(tmp_path, WIDE)
+    facts = await device.validate_problem(problem)
+    refused = {kind.name for kind in facts.input_kinds if "equal numbers" in kind.refused}
+    report, _ = await device.compile(kernel, "cpp")
+    verified = await device.verify(problem, kernel, report)
+    assert verified.verdict is verdict, verified.evidence
+    assert not refused & {"heavy_tailed", "ill_conditioned", "dominated", "repeated"}, refused
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_answer_that_hangs_on_places_has_to_be_finite(device: Device, tmp_path: Path) -> None:
+    spread = "torch.zeros_like(logits).scatter(-1, places, scores / scores.sum(-1, keepdim=True))"
+    problem = problem_from(tmp_path, WIDE.replace("scores / scores.sum(-1, keepdim=True), places", spread))
+    for kernel, verdict in ((RANKED, Verdict.correct), (CARELESS, Verdict.wrong_numbers)):
+        source = kernel.replace(
+            "return largest.softmax(-1), places", "scores = largest.softmax(-1)\n    return " + spread
+        )
+        source = source.replace("scores / scores.sum(-1, keepdim=True), places", spread)
+        report, _ = await device.compile(source, "cpp")
+        verified = await device.verify(problem, source, report)
+        assert verified.verdict is verdict, verified.evidence

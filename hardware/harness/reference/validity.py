@@ -36,6 +36,7 @@ SLOW_SECONDS = 10.0
 TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s there"
 
 
+TIES = "it hangs on the order of equal numbers or nearly equal ones, which is not defined (as in topk)"
 DRAWS = 4
 """How often inputs of a variant are drawn before it counts as invalid."""
 
@@ -80,14 +81,22 @@ def changed(
             return _changed(reference, problem, base, variant, seed + attempt - 1, error)
         except InvalidDraw:
             if values.size_of(base) > REDRAWN_BYTES:
-                raise
+                break
             base = draw(seed + attempt)
-    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error)
+    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error, ties=not allows_nonfinite(variant))
 
 
 def _changed(
-    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int, error: float
+    reference: ReferenceProblem,
+    problem: Open,
+    base: list[Any],
+    variant: str,
+    seed: int,
+    error: float,
+    *,
+    ties: bool = False,
 ) -> tuple[list[Any], list[Target]]:
+    """``ties``: outputs may hang on the order of equal numbers. Those that do need only be finite."""
     inputs = derive(base, variant, seed)
     if inputs is None:
         raise InvalidVariant("it has no floating numbers that may be others")
@@ -105,6 +114,12 @@ def _changed(
         target.is_judged = target.is_answer or (not doubtful and target.is_finite)
     if doubt:
         raise InvalidDraw(doubt)
+    if any(target.hangs_on_ties for target in targets):
+        for target in targets:
+            # What was chosen is told by whole numbers, and by how many times each of them was.
+            target.is_judged = target.is_judged and target.floating
+        if not ties or not any(target.is_judged for target in targets):
+            raise InvalidDraw(TIES)
     return inputs, targets
 
 

@@ -31,7 +31,7 @@ def distances(
     tensors = values.tensors_of(inputs)
     asked = list(_names(tensors, others) if among is None else among)
     total = dict.fromkeys(asked, 0.0)
-    answers = [(index, target) for index, target in enumerate(targets) if target.is_answer]
+    answers = [(index, target) for index, target in enumerate(targets) if target.is_answer and target.is_judged]
     # A module that returns nothing is told by what it keeps.
     if not any(target.kind != "none" for _, target in answers):
         answers = list(enumerate(targets))

@@ -32,7 +32,7 @@ class Target:
     is_judged = True
     """Whether candidates are held to it."""
     hangs_on_ties = False
-    """Whether it is another one where (nearly) equal numbers are taken in another order."""
+    """Whether it is another one where (nearly) equal numbers are taken in another order: finite ones will do then."""
     overlaps = False  # Whether elements of the reference's share memory.
 
     @property
@@ -54,8 +54,7 @@ class Target:
         self.shape: tuple[int, ...] = ()
         self.dtype = ""
         if isinstance(native, torch.Tensor):
-            self.shape, self.dtype = tuple(native.shape), dtype_name(native.dtype)
-            self._dtype = native.dtype
+            self.shape, self._dtype, self.dtype = tuple(native.shape), native.dtype, dtype_name(native.dtype)
         elif native is None:
             self.kind = "none"
         self.floating = self.kind == "float" or (
@@ -72,7 +71,6 @@ class Target:
         self._weight: torch.Tensor | None = None
         if self.floating and self._oracle.numel() <= _WEIGHED:
             self._weight = self._weights(self._oracle)
-        self.reference_error = 0.0
         self.reference_error = min(self.error(chunks_of(flat(native, False), self._chunk))[0], UNMEASURABLE)
         if other is not None and self.fits(other):
             error = self.error(chunks_of(flat(other, False), self._chunk))[0]
@@ -108,8 +106,8 @@ class Target:
 
         An error like the ``usual`` one, on the problem's own inputs, raises no doubt.
         """
-        if self.hangs_on_ties:
-            return "it hangs on the order of equal numbers or nearly equal ones, which is not defined (as in topk)"
+        if self.hangs_on_ties and self._agrees_on_nonfinite():
+            return ""
         if not self._is_stable:
             return "float64 gives another answer"
         if not self.floating:
@@ -255,6 +253,8 @@ class Target:
     def _errors(self, got: torch.Tensor, begin: int) -> torch.Tensor:
         end = begin + got.numel()
         oracle = self._oracle[begin:end]
+        if self.hangs_on_ties:
+            return (oracle.isfinite() & ~got.isfinite()).double() * UNMEASURABLE
         if not self.floating:
             return (got != oracle).double() * UNMEASURABLE
         # A copy even of what is in float64 already: it is changed below.

@@ -45,6 +45,11 @@ BATCHNORM = {
     "biased_running_variance": is_("wrong_state", says="buffer norm.running_var"),
 }
 
+ROUTER = {
+    "honest_router": is_("correct"),
+    "no_maximum_beside_ties": is_("wrong_numbers", says="heavy-tailed"),
+}
+
 HEADS = {"expands_outputs": is_("wrong_shape", says="share memory")}
 
 GATE = {
