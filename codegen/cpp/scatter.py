@@ -1,19 +1,23 @@
 """Sums by an index: every thread adds what belongs to its own rows, in order, so that no two write to one place."""
 
 from ..ir.loops import ScatterKernel
-from ..ir.poly import Poly, product
+from ..ir.poly import Poly, product, variable
 from ..ir.ranges import surely_inside
-from ..ir.scalar import Scalar
+from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
 from ..lowering.views import linear
 from .passes_types import indent
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
-from .text import Needs, index_text
+from .text import Needs, ctype, index_text
 
 
 def scatter_lines(kernel: ScatterKernel, settings: Settings, needs: Needs) -> list[str]:
     """Statements of the C++ function for a sum by index."""
     return _Scatter(kernel, settings, needs).lines()
+
+
+_BLOCK = 64
+"""Columns of a row whose sums stay in registers."""
 
 
 class _Scatter:
@@ -33,8 +37,7 @@ class _Scatter:
         """The whole function body."""
         body = [
             "const int64_t low = rows * part / parts, high = rows * (part + 1) / parts;",
-            *self._start(),
-            *self._sums(),
+            *(self._segments() if self._is_ragged() else [*self._start(), *self._sums()]),
         ]
         for name, size in reversed(list(zip(self.outer, self._sizes(), strict=False))):
             body = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *indent(body), "}"]
@@ -55,6 +58,58 @@ class _Scatter:
         pragma = f"#pragma omp parallel for{collapse} schedule(static) {' '.join(clauses)}"
         loop = ["for (int64_t part = 0; part < parts; ++part) {", *indent(body), "}"]
         return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *head, pragma, *loop, "return bad;"]
+
+    def _is_ragged(self) -> bool:
+        """Whether the rows' elements lie one after the other, from one offset to the next."""
+        index, rows = self.kernel.index, self.kernel.buffer.shape[self.kernel.axis]
+        along = index.op == "segment" and index.polys == (variable(self.axis), rows + 1)
+        return along and len(self.inner) == 1 and self.inner[0] not in index.names
+
+    def _segments(self) -> list[str]:
+        """Row by row, so many columns at once as registers hold; nothing is looked up."""
+        kernel, scope = self.kernel, self.scope
+        scope.outer.add("row")
+        name, size, t = self.inner[0], self._sizes()[-1], ctype(kernel.value.dtype)
+        row = Scalar("index", "int64", polys=(variable("row"),))
+        value = rewrite(kernel.value, lambda node: row if node.key == kernel.index.key else None)
+        base = rewrite(kernel.base, lambda node: None, {self.axis: variable("row")})
+        scope.enter_elements()
+        scope.count([base])
+        set_to = f"sum[l] = {scope.text(base)};"
+        start = [*scope.lines[ELEMENT], set_to]
+        before, scope.lines[ROW] = scope.lines[ROW], []
+        scope.available[ROW] = {}
+        scope.enter_elements()
+        scope.count([value])
+        add = f"sum[l] += {scope.text(value)};"
+        each, scope.lines[ROW] = scope.lines[ROW], []
+        added = [*scope.lines[ELEMENT], add]
+        store = f"{self._place('row')} = sum[l];"
+        offsets = cname(kernel.index.data)
+
+        def columns(body: list[str], count: str) -> list[str]:
+            checked = " reduction(|:bad)" if any("ks_wrap" in line for line in body) else ""
+            here = f"const int64_t {name} = {name}_block + l;"
+            head = f"for (int l = 0; l < {count}; ++l) {{"
+            return [f"#pragma omp simd{checked}", head, *indent([here, *body]), "}"]
+
+        def block(count: str) -> list[str]:
+            position = f"for (int64_t {self.axis} = first; {self.axis} < stop; ++{self.axis}) {{"
+            sums = [position, *indent([*each, *columns(added, count)]), "}"]
+            return [f"{t} sum[{_BLOCK}];", *columns(start, count), *sums, *columns([store], count)]
+
+        lines = [
+            *before,
+            f"const int64_t first = {offsets}[row], stop = {offsets}[row + 1];",
+            f"int64_t {name}_block = 0;",
+            f"for (; {name}_block + {_BLOCK} <= {size}; {name}_block += {_BLOCK}) {{",
+            *indent(block(str(_BLOCK))),
+            "}",
+            f"if ({name}_block < {size}) {{",
+            *indent(block(f"int({size} - {name}_block)")),
+            "}",
+        ]
+        return ["for (int64_t row = low; row < high; ++row) {", *indent(lines), "}"]
 
     def _start(self) -> list[str]:
         """The base, in the part's rows."""

@@ -90,3 +90,23 @@ def test_an_index_out_of_range_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(IndexError):
         pair.kernel(x, edges)
+
+
+def test_sums_of_segments_look_nothing_up(tmp_path: Path) -> None:
+    def means(x: Any, offsets: Any, weight: Any) -> Any:
+        lengths = offsets[1:] - offsets[:-1]
+        segment = torch.repeat_interleave(torch.arange(lengths.shape[0]), lengths)
+        total = weight[:, None].expand(-1, x.shape[1]).clone().index_add(0, segment, x * weight[segment][:, None])
+        return total / lengths.clamp(min=1)[:, None]
+
+    def ragged(count: int, rows: int, columns: int) -> list[Any]:
+        cuts = torch.randint(rows + 1, (count - 1,)).sort().values
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), cuts, torch.full((1,), rows)])
+        return [torch.randn(rows, columns), offsets, torch.rand(count)]
+
+    pair = Pair(means, ragged(20, 90, 100), "cpp", tmp_path / "candidate.py")
+
+    assert "ks_segment(" not in pair.source
+    pair.call(lambda: ragged(20, 90, 100), falls_back=False)
+    pair.call(lambda: ragged(90, 30, 13))
+    pair.call(lambda: ragged(700, 3000, 64))
