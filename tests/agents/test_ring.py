@@ -91,6 +91,7 @@ def test_every_candidate_is_compiled_verified_timed_and_diagnosed(finished: Fini
     best = graph.nodes[graph.closed.best]
     assert best.confirmation is not None and best.confirmation.timing is not None
     assert {series.name for series in best.confirmation.timing.series} == {"eager", "candidate"}
+    assert len(best.confirmation.timing.rounds) == brief.PLAN.processes, "measuring is brief in tests"
 
 
 def test_every_event_answers_one_that_came_before(finished: Finished) -> None:

@@ -16,6 +16,7 @@ import pytest
 from kernelswarm.agents import profiler
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.timing import interleaved
+from kernelswarm.hardware.harness.timing.effort import USUAL, Effort
 from kernelswarm.hardware.ordinary import host, rounds
 from kernelswarm.schemas import ContractProperty
 
@@ -37,8 +38,8 @@ async def _no_contract(device: Device, source: str, problem: object = None) -> t
 def _in_few_processes(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """A brief measurement decides nothing, and the planner would have it done again in 8 processes, then in 16."""
 
-    async def measure(self: Device, *arguments: Any, processes: int = 0, **options: Any) -> Any:
-        return await method(self, *arguments, **options)
+    async def measure(self: Device, *arguments: Any, effort: Effort = USUAL, **options: Any) -> Any:
+        return await method(self, *arguments, effort=replace(effort, processes=0), **options)
 
     return measure
 
