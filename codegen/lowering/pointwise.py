@@ -76,7 +76,8 @@ ORDERED, UNORDERED = "ks.ordered", "ks.unordered"
 def base_name(target: str) -> str:
     """``aten.add.Tensor`` to ``add``."""
     parts = target.split(".")
-    return parts[1] if len(parts) > 1 and parts[0] in ("aten", "prims", "ks") else ""
+    is_known = parts[0] in ("aten", "prims") or target in (ORDERED, UNORDERED)
+    return parts[1] if len(parts) > 1 and is_known else ""
 
 
 def is_pointwise(target: str) -> bool:
