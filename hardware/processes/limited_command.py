@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import subprocesses
+from .written import MOST_FILES, TooMany, written_bytes
 
 KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "SDKROOT", "CONDA_PREFIX")
 """All a compiler gets to see of our environment: an ``#include "/proc/self/environ"`` finds no key in it."""
@@ -20,7 +21,11 @@ JAIL = Path(__file__).with_name("jail.py")
 KEPT_OUTPUT = 1 << 20
 """Bytes of output that are kept; the rest is read and dropped."""
 
+MOST_LARGEST_FILES = 4
+"""All that a command writes takes no more than so many files of the largest size."""
 _POLL = 0.005
+_LOOK = 0.5
+"""Seconds after which it is looked how much there is."""
 _LEFT_BEHIND = 0.5
 """Seconds in which the output of a command that has ended is read to its end."""
 
@@ -104,7 +109,7 @@ async def run_limited(
         if limits.niceness:
             with contextlib.suppress(OSError):  # it has ended already
                 os.setpriority(os.PRIO_PGRP, process.pid, limits.niceness)
-        return await _finished(process, limits, started, report)
+        return await _finished(process, cwd, limits, started, report)
 
 
 class _LayersPipe:
@@ -133,13 +138,13 @@ def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], report: _L
 
 
 async def _finished(
-    process: asyncio.subprocess.Process, limits: Limits, started: float, report: _LayersPipe
+    process: asyncio.subprocess.Process, cwd: Path, limits: Limits, started: float, report: _LayersPipe
 ) -> Finished:
     assert process.stdin is not None and process.stdout is not None
     output, timed_out = bytearray(), False
     try:
         async with asyncio.timeout(limits.seconds):
-            await _ended(process, process.stdout, output)
+            await _ended(process, process.stdout, output, lambda: _excess(cwd, limits))
     except TimeoutError:
         timed_out = True
     finally:
@@ -164,15 +169,33 @@ def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**inherited, "LC_ALL": "C", **(more or {})}
 
 
-async def _ended(process: asyncio.subprocess.Process, stream: asyncio.StreamReader, output: bytearray) -> None:
+def _excess(cwd: Path, limits: Limits) -> str:
+    """Why the command has to be killed: many files are too much, too; empty if it has not."""
+    most = MOST_LARGEST_FILES * limits.file_bytes
+    try:
+        return f"its files take more than {most} bytes" if written_bytes(str(cwd), 0) > most else ""
+    except TooMany:
+        return f"it wrote more than {MOST_FILES} files"
+
+
+async def _ended(
+    process: asyncio.subprocess.Process, stream: asyncio.StreamReader, output: bytearray, excess: Callable[[], str]
+) -> None:
     """Wait for the end of the command and of its output; not for what it left behind in another process group.
 
     Such a child holds the pipe for as long as it likes.
     """
     drain = asyncio.ensure_future(_drain(stream, output))
     try:
-        while process.returncode is None:  # noqa: ASYNC110 - process.wait() waits for the pipe
+        look = time.monotonic() + _LOOK
+        while process.returncode is None:  # process.wait() waits for the pipe
             await asyncio.sleep(_POLL)
+            if time.monotonic() > look:
+                if why := await asyncio.to_thread(excess):
+                    output += f"\n{why}\n".encode()
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                look = time.monotonic() + _LOOK
         await asyncio.wait([drain], timeout=_LEFT_BEHIND)
     finally:
         drain.cancel()

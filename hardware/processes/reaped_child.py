@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from . import linux, reaper, sandbox
 from .messages import Spawn
+from .written import MOST_FILES, TooMany, written_bytes
 
 Work = Callable[[socket.socket, tuple[str, ...]], None]
 """What the child does, given its channel and the layers of isolation that it has got so far."""
@@ -36,8 +37,27 @@ def run_reaper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], 
         os.close(parent_death)
         _be_child(request, channel, output, layers, work)
     os.close(channel)
-    os.close(output)
-    watch.until_the_end(pid)
+    if not request.confine:
+        os.close(output)
+        watch.until_the_end(pid)
+    # Without a view of processes of its own, ids are those of another one's.
+    seen = pid if "procfs" in layers or "pidns" not in layers else 0
+    watch.until_the_end(pid, lambda: _excess(request, seen, output))
+
+
+def _excess(request: Spawn, pid: int, output: int) -> str:
+    """Why it has written too much; printed for it, too."""
+    most = request.memory_bytes + sandbox.SCRATCH_BYTES
+    try:
+        is_too_much = written_bytes(request.scratch, pid) > most
+    except TooMany:
+        is_too_much = True
+    if not is_too_much:
+        return ""
+    why = f"out of memory: its files take more than {most} bytes, or are more than {MOST_FILES}"
+    with contextlib.suppress(OSError):
+        os.write(output, f"\n{why}\n".encode())
+    return why
 
 
 def _be_child(request: Spawn, channel: int, output: int, layers: tuple[str, ...], work: Work) -> NoReturn:

@@ -5,11 +5,14 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from . import linux, wire
 from .messages import Ended
+
+LOOK_SECONDS = 0.5
 
 
 class Reaper:
@@ -23,15 +26,20 @@ class Reaper:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         linux.adopt_orphans()
 
-    def until_the_end(self, child: int) -> NoReturn:
-        """Wait until the child ends or the parent-death socket has something, report, exit."""
+    def until_the_end(self, child: int, excess: Callable[[], str] | None = None) -> NoReturn:
+        """Wait until the child ends or the parent-death socket has something, report, exit.
+
+        ``excess`` is asked twice a second why the child has to be killed; empty if it has not.
+        """
         ended: Ended | None = None
+        seconds = None if excess is None else LOOK_SECONDS
         while ended is None:
-            ready, _, _ = select.select([self._parent_death.fileno(), self._alarm], [], [])
-            if self._parent_death.fileno() in ready:
+            ready, _, _ = select.select([self._parent_death.fileno(), self._alarm], [], [], seconds)
+            why = excess() if excess is not None and not ready else ""
+            if self._parent_death.fileno() in ready or why:
                 _kill_group(child)
                 ended = _reap(child, wait=True)
-            else:
+            elif self._alarm in ready:
                 os.read(self._alarm, 4096)
                 ended = _reap(child, wait=False)
         _kill_group(child)

@@ -103,3 +103,13 @@ asyncio.run(main())
     done = subprocess.run([sys.executable, "-c", code], timeout=20, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not running(f"8.125{turns}")
+
+
+@pytest.mark.asyncio
+async def test_many_files_of_a_command_are_too_much_together(tmp_path: Path) -> None:
+    command = "i=0; while [ $i -lt 8 ]; do head -c 1000000 /dev/zero > $i; i=$((i + 1)); done; sleep 600"
+
+    finished = await run_limited(["/bin/sh", "-c", command], cwd=tmp_path, limits=Limits(60.0, 1 << 30, 1 << 20))
+
+    assert finished.returncode == -9 and not finished.timed_out
+    assert "its files take more than 4194304 bytes" in finished.output
