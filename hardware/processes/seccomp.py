@@ -1,8 +1,9 @@
 """A system call filter for candidates: computing is allowed, starting processes and touching others is not.
 
-Neither is what outlives a process or goes on without it: memory and queues that others find by a number, and timers
-and files whose signal would let a process go on that was stopped. Nor is going before others: where everybody is root,
-real-time priority would be had for the asking, and what it is compared with has none.
+Neither is what outlives a process or goes on without it: memory and queues that others find by a number, modes and
+times of files that it may only read, and timers and files whose signal would let a process go on that was stopped. Nor
+is going before others: where everybody is root, real-time priority would be had for the asking, and what it is compared
+with has none.
 
 A deny-list in classic BPF (Linux, Documentation/userspace-api/seccomp_filter.rst). It needs no privilege, so it holds
 also where namespaces are not permitted. A refused call fails with EPERM and the candidate may go on.
@@ -32,7 +33,7 @@ _F_SETSIG, _F_SETLEASE, _F_NOTIFY = 10, 1024, 1026
 
 _NEW = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
-    "fsmount": 432, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
+    "fsmount": 432, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442, "fchmodat2": 452, "setxattrat": 463,
 }  # fmt: skip
 _X86_64 = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "tkill": 200, "ptrace": 101, "process_vm_readv": 310,
@@ -41,7 +42,10 @@ _X86_64 = {
     "request_key": 249, "timer_create": 222, "mq_open": 240, "mq_notify": 244, "shmget": 29, "shmat": 30, "semget": 64,
     "msgget": 68, "sched_setscheduler": 144, "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141,
     "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
-    "reboot": 169, "open_by_handle_at": 304, "personality": 135, "settimeofday": 164, "clock_settime": 227, **_NEW,
+    "reboot": 169, "open_by_handle_at": 304, "personality": 135, "settimeofday": 164, "clock_settime": 227,
+    "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
+    "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189,
+    "fsetxattr": 190, **_NEW,
 }  # fmt: skip
 _AARCH64 = {
     "execve": 221, "execveat": 281, "tkill": 130, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
@@ -50,7 +54,9 @@ _AARCH64 = {
     "timer_create": 107, "mq_open": 180, "mq_notify": 184, "shmget": 194, "shmat": 196, "semget": 190, "msgget": 186,
     "sched_setscheduler": 119, "sched_setparam": 118, "sched_setattr": 274, "setpriority": 140,
     "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "reboot": 142,
-    "open_by_handle_at": 265, "personality": 92, "settimeofday": 170, "clock_settime": 112, **_NEW,
+    "open_by_handle_at": 265, "personality": 92, "settimeofday": 170, "clock_settime": 112, "fchmod": 52,
+    "fchmodat": 53, "fchown": 55, "fchownat": 54, "utimensat": 88, "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7,
+    **_NEW,
 }  # fmt: skip
 _SPECIAL_X86_64 = {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "socket": 41, "fcntl": 72}
 _SPECIAL_AARCH64 = {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "socket": 198, "fcntl": 25}
@@ -65,6 +71,11 @@ class _Program(ctypes.Structure):
 
 
 _STARTING = ("fork", "vfork", "execve", "execveat")
+_MARKING = (
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
+)
+"""Leave notes for later processes at files that can only be read. Linkers make what they write executable."""
 
 
 def confine(*, programs: bool = False) -> None:
@@ -89,7 +100,7 @@ def filter_code(machine: str, pid: int, *, programs: bool = False) -> bytes:
         raise OSError(errno.ENOSYS, f"no system call filter for {machine}")
     arch, refused, special = _MACHINES[machine]
     if programs:
-        refused = {name: number for name, number in refused.items() if name not in _STARTING}
+        refused = {name: number for name, number in refused.items() if name not in (*_STARTING, *_MARKING)}
     clone = [] if programs else _allowed_if(special["clone"], _ANY_BIT, _CLONE_THREAD)
     code = [
         _step(_LOAD, _ARCH), _step(_EQUAL, arch, 1, 0), _step(_RETURN, _KILL),

@@ -129,6 +129,33 @@ def test_a_candidate_reads_no_home_folder_where_no_mount_namespace_is_permitted(
     assert secret.read_text() == "key"
 
 
+NOTES = """
+import os, sys
+from kernelswarm.hardware.processes import seccomp
+seccomp.confine(programs=sys.argv[2] == "programs")
+notes = {
+    "times": lambda: os.utime(sys.argv[1], ns=(1, 1)),
+    "mode": lambda: os.chmod(sys.argv[1], 0o640),
+    "attribute": lambda: os.setxattr(sys.argv[1], "user.note", b"1"),
+}
+for name, leave in notes.items():
+    try:
+        leave()
+    except PermissionError:
+        print(name)
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.parametrize(("programs", "refused"), [("", ["times", "mode", "attribute"]), ("programs", [])])
+def test_no_notes_can_be_left_at_files(tmp_path: Path, programs: str, refused: list[str]) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-c", NOTES, str(tmp_path / "file"), programs]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == refused
+
+
 def test_no_variable_makes_a_home_folder_readable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}:{tmp_path / 'lib'}:{tmp_path.parent}::relative")

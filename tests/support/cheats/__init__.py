@@ -12,7 +12,7 @@ from .expected import Expected, Guarantee, is_
 from .gpu import MIDDLE_GPU, PRODUCT_GPU, ROWS_GPU, SMALL_GPU
 from .problems import AVERAGE, BATCHNORM, DISTANCE, GATE, HEADS, LOSS, PAIR, PRODUCT, ROUTER, SCORES, STEP, TWO_SIZES
 from .rows import ROWS
-from .white_box import ANSWERS, FREEZING, SHARES, SMALL, STEPS, TRIANGLE, WHEN_TIMED
+from .white_box import ANSWERS, FREEZING, SEGMENTS, SHARES, SMALL, STEPS, TRIANGLE, WHEN_TIMED
 
 FOLDER = Path(__file__).parent.parent.parent / "adversarial"
 KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
@@ -50,6 +50,7 @@ SUITES = {
         tuple(name for pair in AFTER.items() for name in pair),
     ),
     "small": _suite("small", SMALL | {"plainly_wrong": is_("wrong_numbers", naive=False)}),
+    "segments": _suite("segments", SEGMENTS),
     "shares": _suite("shares", SHARES),
     "triangle": _suite("triangle", TRIANGLE),
     "steps_in_a_row": _suite("steps_in_a_row", STEPS),

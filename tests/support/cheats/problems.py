@@ -62,6 +62,8 @@ STEP = {
     "honest_step": is_("correct", naive=None),
     "writes_something_else": is_("wrong_state", naive=None, says="which the reference writes"),
     "skips_the_restore": unseen("wrong_state", "tampering", "correct", by=Guarantee.outside_clock),
+    "zeroes_later_inputs": unseen("wrong_state", by=Guarantee.state),
+    "punches_holes": unseen("wrong_state", by=Guarantee.state),
     "leaves_an_input_unwritten": is_("wrong_state", naive=None, says="input second"),
     "writes_one_input_more": is_("input_mutated", naive=None, says="input tensor 1"),
 }

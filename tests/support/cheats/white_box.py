@@ -22,6 +22,7 @@ FREEZING = {
     "clones_itself": NOT_PERMITTED,
     "is_traced": NOT_PERMITTED,
     "keeps_a_queue": NOT_PERMITTED,
+    "notes_in_file_times": unseen("runtime_error", timed=False, by=Guarantee.walls),
     "shares_memory": NOT_PERMITTED,
     "answers_in_shared_memory": unseen("correct", by=Guarantee.walls),
     "cannot_be_read": unseen("correct", "tampering", by=Guarantee.protocol),
@@ -90,6 +91,10 @@ SMALL = {
     "shortens_the_turns": unseen("tampering", "correct", by=Guarantee.intact),
     # The judge alone may call it 2x; ordinary processes show what its calls take.
     "takes_its_own_turns": unseen("correct"),
+    "fills_views_last": unseen("correct", by=Guarantee.one_by_one),
+    # It has three calls made one by one, and these take longer than those of long batches.
+    "skips_after_the_last_look": unseen("correct", *WRONG, by=Guarantee.one_by_one),
+    "streams_between_batches": unseen("correct", by=Guarantee.stands_still),
     "watches_the_arena": unseen("correct", by=Guarantee.one_by_one),
     "overlaps_calls": unseen("correct"),
     "replaces_the_loop": unseen("correct"),
@@ -97,7 +102,13 @@ SMALL = {
 
 STEPS = {"joins_long_calls": unseen("correct", by=Guarantee.one_by_one)}
 
+SEGMENTS = {"joins_ragged_calls": unseen("correct", by=Guarantee.one_by_one)}
+
 # Not every block of old outputs is spoiled: what was used by untimed calls since is whole again.
-TRIANGLE = {"leaves_zeros_of_old_outputs": unseen("correct", *WRONG, by=Guarantee.written)}
+TRIANGLE = {
+    "leaves_zeros_of_old_outputs": unseen("correct", *WRONG, by=Guarantee.written),
+    # What it prepares in untimed calls lasts for a few batches of one process.
+    "fills_outputs_ahead": unseen("correct", *WRONG, by=Guarantee.one_by_one),
+}
 
 SHARES = {"no_maximum_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen)}
