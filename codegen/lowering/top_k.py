@@ -110,7 +110,7 @@ class _Picks:
         least = self._call(f"{name}_least", "aten.scalar_tensor.default", (_LEAST,), number)
         values, places, rest = [], [], key
         for pick in range(count):
-            at = f"{name}_{pick}"
+            at = f"{name}_pick{pick}"
             best = self._call(f"{at}_best", "aten.amax.default", (Ref(name=rest.name), Items(items=(-1,)), True), one)
             less = self._call(f"{at}_less", "aten.lt.Tensor", (Ref(name=key.name), Ref(name=best.name)), mask)
             args = (Ref(name=less.name), Ref(name=key.name), Ref(name=least.name))
@@ -132,7 +132,7 @@ class _Picks:
             return None
         return [
             self._call(
-                f"{node.name}_{place}",
+                f"{node.name}_at{place}",
                 node.target,
                 tuple(self._at(node, number, arg, place, count) for number, arg in enumerate(node.args)),
                 resized(node.values[0], len(shape) - 1, ONE, 1),
@@ -151,7 +151,7 @@ class _Picks:
         if not shape or shape[-1] == ONE:
             return arg
         dim = len(shape) - 1
-        name = f"{node.name}_{place}_{number}"
+        name = f"{node.name}_at{place}_from{number}"
         args = (arg, dim, place, place + 1)
         return Ref(name=self._call(name, "aten.slice.Tensor", args, resized(source.values[0], dim, ONE, 1)).name)
 
@@ -166,7 +166,7 @@ class _Picks:
         total, meta = parts[0], parts[0].values[0]
         for place, part in enumerate(parts[1:], 1):
             args = (Ref(name=total.name), Ref(name=part.name))
-            total = self._call(f"{node.name}_{place}", _JOINED[node.target], args, meta)
+            total = self._call(f"{node.name}_at{place}", _JOINED[node.target], args, meta)
         if node.target == "aten.mean.dim":
             total = self._call(f"{node.name}_mean", "aten.div.Tensor", (Ref(name=total.name), len(parts)), meta)
         if len(node.args) > 2 and node.args[2]:
@@ -191,13 +191,13 @@ class _Picks:
         result = self.by_name[base.name]
         for place, where in enumerate(places):
             match = self._call(
-                f"{name}_{place}_here", "aten.eq.Tensor", (Ref(name=here.name), Ref(name=where.name)), mask
+                f"{name}_at{place}_here", "aten.eq.Tensor", (Ref(name=here.name), Ref(name=where.name)), mask
             )
             new = value if value.name == f"{name}_value" else self._at(node, 3, value, place, len(places))
             old: Arg = Ref(name=result.name)
             if node.target == "aten.scatter_add.default":
-                new = Ref(name=self._call(f"{name}_{place}_sum", "aten.add.Tensor", (old, new), meta).name)
-            result = self._call(f"{name}_{place}_to", "aten.where.self", (Ref(name=match.name), new, old), meta)
+                new = Ref(name=self._call(f"{name}_at{place}_sum", "aten.add.Tensor", (old, new), meta).name)
+            result = self._call(f"{name}_at{place}_to", "aten.where.self", (Ref(name=match.name), new, old), meta)
         return call(name, "aten.clone.default", (Ref(name=result.name),), meta)
 
     def _gathered(self, node: Node) -> list[Node] | None:
@@ -210,7 +210,7 @@ class _Picks:
             return None
         meta = resized(node.values[0], rank - 1, ONE, 1)
         return [
-            self._call(f"{node.name}_{place}", node.target, (source, dim, Ref(name=where.name)), meta)
+            self._call(f"{node.name}_at{place}", node.target, (source, dim, Ref(name=where.name)), meta)
             for place, where in enumerate(self.parts[index.name])
         ]
 

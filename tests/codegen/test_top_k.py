@@ -87,3 +87,21 @@ def test_many_picks_and_whole_numbers_are_left_to_pytorch(tmp_path):
         pair = Pair(function, [given], "cpp", tmp_path / f"left{number}.py")
         assert "left to PyTorch: aten.topk.default" in pair.source
         pair.call(lambda given=given: [given])
+
+
+def test_picks_among_picked_groups_keep_their_names_apart(tmp_path):
+    def gate(scores, bias):
+        choice = scores.sigmoid() + bias
+        groups = choice.view(-1, 4, 4).topk(2, -1)[0].sum(-1)
+        used = torch.zeros_like(groups).scatter(1, groups.topk(2, -1)[1], 1.0)
+        kept = choice.masked_fill(used.bool().unsqueeze(-1).expand(-1, 4, 4).reshape(-1, 16).logical_not(), 0.0)
+        places = kept.topk(4, -1)[1]
+        weights = scores.sigmoid().gather(1, places)
+        return places, weights / weights.sum(-1, keepdim=True)
+
+    def maker():
+        return [torch.randn(40, 16), torch.rand(16)]
+
+    pair = Pair(gate, maker(), "cpp", tmp_path / "gate.py")
+    assert "left to PyTorch" not in pair.source
+    pair.call(maker, falls_back=False)
