@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 
-.PHONY: demo check test test-all chaos lint check-python install dev clean help
+.PHONY: demo check test together test-all chaos lint check-python install dev clean help
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -28,9 +28,11 @@ QUICK := tests/house tests/knowledge tests/store tests/synthesizer tests/agents/
 check: dev lint ## Style, types, and the third of the tests that starts no device: before every commit.
 	$(ASLEEP) $(BIN)/pytest -m "not timed and not thorough" $(TOGETHER) $(QUICK)
 
-test: dev lint ## Set up, check style and types, and run the tests.
-	$(ASLEEP) $(BIN)/pytest -m "not timed and not thorough" $(TOGETHER)
+test: lint together ## Set up, check style and types, and run the tests; `make -j2 test` checks beside the tests.
 	$(BIN)/pytest -m "timed and not thorough"
+
+together: dev
+	$(ASLEEP) $(BIN)/pytest -m "not timed and not thorough" $(TOGETHER)
 
 test-all: dev lint ## The same, and every further case of a kind that the tests have already (twice the time).
 	$(ASLEEP) $(BIN)/pytest -m "not timed" $(TOGETHER)
@@ -61,9 +63,9 @@ $(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
 	$(PIP) install -q -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
 	$(PIP) install -q -c constraints.txt -e ".[dev]"
-	@touch $@
+	@touch $@ $(VENV)/.installed
 
 clean: ## Remove .venv and caches; what searches found stays.
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
