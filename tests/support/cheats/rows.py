@@ -18,8 +18,13 @@ ROWS = {
     "patched_clock_late": is_("tampering", free=True, says="time.perf_counter", timed=True),
     "patched_event": is_("tampering", says="Event"),
     "patched_stopwatch": is_("tampering", "hidden_work", naive=None, by=Guarantee.outside_clock, timed=True),
+    # On a busy machine its calls take so long that a batch has twelve or fewer: there it leaves none out.
     "works_less_in_short_batches": is_(
-        "stale_output", "wrong_numbers", "tampering", naive=None, by=Guarantee.checked_unseen, timed=True
+        *("stale_output", "wrong_numbers", "tampering", "correct"),
+        naive=None,
+        by=Guarantee.checked_unseen,
+        timed=True,
+        may_win=False,
     ),
     "clock_slow_in_short_batches": is_("tampering", naive=None),
     "clock_shows_a_third": is_("tampering", naive=None),
