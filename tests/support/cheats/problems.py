@@ -47,7 +47,7 @@ BATCHNORM = {
 
 ROUTER = {
     "honest_router": is_("correct"),
-    "no_maximum_beside_ties": is_("wrong_numbers", says="heavy-tailed"),
+    "no_maximum_beside_ties": is_("wrong_numbers", says="is nan"),
 }
 
 HEADS = {"expands_outputs": is_("wrong_shape", says="share memory")}
