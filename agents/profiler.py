@@ -106,7 +106,10 @@ class Profiler:
         if profile.timing is not None and (reason := doubt(profile.timing, opened.against)):
             return replace(profile, ordinary_missing=reason)
         text = await asyncio.to_thread(finish, opened.problem, opened.facts, source, verified)
-        timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, effort=_effort(work))
+        absent = profile.timing.absent if profile.timing is not None else {}
+        timing, missing = await self._device.ordinary(
+            opened.problem, opened.facts, text, effort=_effort(work), absent=tuple(absent)
+        )
         counted = profile.timing if opened.counts_device_alone else timing
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)

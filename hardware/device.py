@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -298,19 +298,19 @@ class Device:
         return reports
 
     async def ordinary(
-        self, problem: Problem, facts: ProblemFacts, text: str, *, effort: Effort = USUAL
+        self, problem: Problem, facts: ProblemFacts, text: str, *, effort: Effort = USUAL, absent: Collection[str] = ()
     ) -> tuple[Timing | None, str]:
         """Time the finished file ``text`` of a candidate that was found correct in ordinary processes, at every shape.
 
         On an accelerator that is the time of the *call*, the host's work included; :meth:`profile` has the *device's*.
 
-        ``effort``: in how many processes at each shape, and until when.
+        ``effort``: in how many processes at each shape, and until when. ``absent``: baselines that are not compared.
 
         Returns:
             The timing and "", or None and why there is none.
         """
         async with self._using(problem):
-            timed = functools.partial(self._finished.time, problem, facts, text, effort)
+            timed = functools.partial(self._finished.time, problem, facts, text, effort, absent)
             return await self.memory.unless_short(problem, timed, shortage.missing)
 
     async def contract(self, source: str, problem: Problem | None = None) -> tuple[ContractProperty, ...]:

@@ -1,6 +1,7 @@
 """Finished files (:func:`.dropin.finish`) on a device: their time in ordinary processes, and the contract suite."""
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 from ..schemas import ContractProperty, Problem, ProblemFacts, Timing
@@ -25,13 +26,15 @@ class FinishedFiles:
         self.hosts: dict[str, OrdinaryHosts] = {}
         """By the digests of the problems for which processes may be kept warm."""
 
-    async def time(self, problem: Problem, facts: ProblemFacts, text: str, effort: Effort) -> tuple[Timing | None, str]:
+    async def time(
+        self, problem: Problem, facts: ProblemFacts, text: str, effort: Effort, absent: Collection[str]
+    ) -> tuple[Timing | None, str]:
         """As :meth:`.Device.ordinary`; the problem's memory is the caller's."""
         if problem.sha256 not in self.hosts:
             self.hosts[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
         try:
             built = [self._artifacts / name for name in await self._built(text)]
-            return await self.hosts[problem.sha256].time(text, self._lease, effort, built), ""
+            return await self.hosts[problem.sha256].time(text, self._lease, effort, built, absent), ""
         except Missing as missing:
             return None, str(missing)
 

@@ -128,7 +128,7 @@ def _elsewhere(pass_: Pass, place: int) -> list[str]:
 
 
 def _led_elsewhere(pass_: Pass) -> list[str]:
-    """Sizes at which the reference is another operator have calls of their own."""
+    """Sizes at which the reference is another operator have calls of their own, or are refused."""
     alike = [(place, graph) for place, graph in enumerate(pass_.elsewhere) if not _has_other_structure(pass_, graph)]
     if not alike:
         return []
@@ -138,7 +138,8 @@ def _led_elsewhere(pass_: Pass) -> list[str]:
             f"    if {' and '.join(conditions(graph, pyname)) or True}:",
             f"        return _elsewhere{place}({', '.join(pass_.values)})",
         ]
-    return lines
+    # Indices that were captured may lie outside of other sizes, and on an accelerator that ends the process.
+    return [*lines, "    raise NotSupported('the reference is another operator at these sizes')"]
 
 
 def _has_other_structure(pass_: Pass, graph: Graph) -> bool:

@@ -1,5 +1,7 @@
 """Attention that stays with the library: graphs are captured in main memory, whose operator no accelerator has."""
 
+from msgspec import structs
+
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Node, Ref
 
@@ -22,7 +24,7 @@ def library_attention(graph: Graph) -> Graph:
         for node in graph.nodes
         if node.name not in replaced
     ]
-    return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=graph.guards)
+    return structs.replace(graph, nodes=tuple(new_nodes))
 
 
 def _result(node: Node, nodes: dict[str, Node]) -> bool:

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,11 +93,19 @@ class OrdinaryHost:
             self._scratch.close()
             self._scratch = None
 
-    async def time(self, text: str, lease: Lease, effort: Effort = USUAL, built: Sequence[Path] = ()) -> Timing:
+    async def time(
+        self,
+        text: str,
+        lease: Lease,
+        effort: Effort = USUAL,
+        built: Sequence[Path] = (),
+        absent: Collection[str] = (),
+    ) -> Timing:
         """Time the finished file ``text`` in fresh processes, as many as ``effort`` allows, against the baselines.
 
         What it compiles for itself is played back from ``built`` (:mod:`..languages.program_runs`) where that is given;
-        else each of its processes compiles it.
+        else each of its processes compiles it. Baselines that are ``absent`` are left out: compiling one here that the
+        judge still compiles would take minutes.
 
         Raises:
             Missing: that cannot be done; the message says why.
@@ -113,7 +121,7 @@ class OrdinaryHost:
         async with self._guard:
             self._built = [str(path) for path in built]
             try:
-                await self._prepare_baselines(lease)
+                await self._prepare_baselines(lease, absent)
                 began = time.monotonic()
                 while not effort.is_enough(len(parts), PROCESSES, time.monotonic() - began, result):
                     missing = (effort.processes or PROCESSES) - len(parts)
@@ -149,15 +157,14 @@ class OrdinaryHost:
         part = await asyncio.to_thread(hold, self._baselines, candidate)
         return Part(part.series, others.share())
 
-    async def _prepare_baselines(self, lease: Lease) -> None:
-        """Start and compile those that are not there."""
-        if self._baselines and all(runner.process.alive for runner in self._baselines):
+    async def _prepare_baselines(self, lease: Lease, absent: Collection[str]) -> None:
+        """Start and compile those that are not there; all of them anew where one has joined."""
+        names = [name for name in dict.fromkeys((EAGER, *self.settings.baselines)) if name not in absent]
+        there = {*self.missing, *(runner.name for runner in self._baselines if runner.process.alive)}
+        if self._baselines and there.issuperset(names):
             return
         await self._end_baselines()
-        names = dict.fromkeys((EAGER, *self.settings.baselines))
-        # One after the other: who tunes by timing kernels on the device needs it for itself.
-        turn = asyncio.Lock() if self.settings.accelerator else None
-        started = await asyncio.gather(*(self._baseline(name, lease, turn) for name in names))
+        started = await asyncio.gather(*(self._baseline(name, lease) for name in names))
         self._baselines = [runner for runner in started if runner is not None]
         eager = next((runner for runner in self._baselines if runner.name == EAGER), None)
         if eager is None:
@@ -166,9 +173,9 @@ class OrdinaryHost:
         async with lease.shared():
             self._expected = await _in_thread(lambda: self._outputs(eager))
 
-    async def _baseline(self, name: str, lease: Lease, turn: asyncio.Lock | None) -> Runner | None:
+    async def _baseline(self, name: str, lease: Lease) -> Runner | None:
         try:
-            return await self._started(name, f"the process of {name}", "", BUILD_SECONDS, lease, turn)
+            return await self._started(name, f"the process of {name}", "", BUILD_SECONDS, lease)
         except Missing as missing:
             self.missing[name] = str(missing)
             return None
@@ -188,10 +195,8 @@ class OrdinaryHost:
             ended = await asyncio.gather(*starting, return_exceptions=True)
             await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
 
-    async def _started(
-        self, name: str, label: str, text: str, seconds: float, lease: Lease, turn: asyncio.Lock | None = None
-    ) -> Runner:
-        """A process that has loaded its implementation; no two load that have the same ``turn``."""
+    async def _started(self, name: str, label: str, text: str, seconds: float, lease: Lease) -> Runner:
+        """A process that has loaded its implementation."""
         # Importing torch takes seconds of a processor, and nothing of an accelerator.
         async with lease.compiling():
             process = await self._process(name, label, self._trust(name, text))
@@ -210,8 +215,7 @@ class OrdinaryHost:
             "player": PLAYER if name == CANDIDATE and self._built else "",
         }
         try:
-            async with turn or contextlib.nullcontext():
-                await self._loaded(process, command, seconds, lease)
+            await self._loaded(process, command, seconds, lease)
         except BaseException:
             await self._end([process])
             raise

@@ -1,6 +1,6 @@
 """Ordinary processes at every timed shape of one problem."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ...schemas import Problem, ProblemFacts, ShapeTiming, Timing
@@ -38,7 +38,14 @@ class OrdinaryHosts:
         for host in self._hosts:
             await host.close()
 
-    async def time(self, text: str, lease: Lease, effort: Effort = USUAL, built: Sequence[Path] = ()) -> Timing:
+    async def time(
+        self,
+        text: str,
+        lease: Lease,
+        effort: Effort = USUAL,
+        built: Sequence[Path] = (),
+        absent: Collection[str] = (),
+    ) -> Timing:
         """Time the finished file ``text`` as :meth:`.OrdinaryHost.time` does, one shape after the other.
 
         Raises:
@@ -47,7 +54,7 @@ class OrdinaryHosts:
         shapes: list[ShapeTiming] = []
         for shape, host in zip(self._timed, self._hosts, strict=True):
             try:
-                timing = await host.time(text, lease, effort, built)
+                timing = await host.time(text, lease, effort, built, absent)
             except Missing as missing:
                 raise Missing(f"at shape {shape.name}: {missing}" if len(self._hosts) > 1 else str(missing)) from None
             shapes.append(ShapeTiming(shape=shape.name, weight=shape.weight or 1.0, timing=timing))

@@ -181,6 +181,21 @@ def test_a_named_shape_that_takes_another_way_is_right(name: str, language: str,
             torch.testing.assert_close(module.kernel(tensor), function(tensor))
 
 
+def pairs(x):
+    rows, cols = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    return F.gelu(x[rows] * x[cols]).sum(0)
+
+
+@pytest.mark.parametrize("language", ["cpp", "triton"])
+def test_sizes_that_nobody_named_are_refused_where_named_ones_take_other_ways(language: str, tmp_path: Path) -> None:
+    graph = captured(pairs)
+    module = loaded(graph, language, tmp_path, capture_elsewhere(pairs, graph, [[torch.randn(4, COLS)]], ["x"]))
+    torch.testing.assert_close(module._aten(named := torch.randn(4, COLS)), pairs(named))
+    # Five rows have no sixth one: an index beyond them ends a process on an accelerator.
+    with pytest.raises(module.NotSupported, match="another operator at these sizes"):
+        module._aten(torch.randn(5, COLS))
+
+
 def interaction(x, tables):
     """As a recommendation model has it: how many tables there are is the model's own affair."""
     rows = torch.stack([x, *tables], 1)

@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,6 +87,30 @@ async def test_baselines_are_started_once(host: OrdinaryHost, times: Times) -> N
     first = [runner.process.pid for runner in host._baselines]
     await times(RIGHT)
     assert [runner.process.pid for runner in host._baselines] == first != [0]
+
+
+async def test_a_baseline_that_the_judge_still_compiles_is_not_compiled_here(
+    home: Path, host: OrdinaryHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    start = OrdinaryHost._started
+
+    async def counted(self: OrdinaryHost, name: str, *arguments: Any) -> Any:
+        started.append(name)
+        # The late one stands for a baseline that takes minutes.
+        return replace(await start(self, "eager" if name == "late" else name, *arguments), name=name)
+
+    monkeypatch.setattr(OrdinaryHost, "_started", counted)
+    both = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager", "late")), host.problem, host._facts)
+    names: list[set[str]] = []
+    try:
+        for absent in (("late",), ()):
+            timing = await both.time(RIGHT, Lease(POOL, home), effort=Effort(processes=1), absent=absent)
+            names.append(set(timing.speedup))
+    finally:
+        await both.close()
+    assert names == [{"eager"}, {"eager", "late"}]
+    assert [name for name in started if name != "candidate"] == ["eager", "eager", "late"]
 
 
 async def test_a_baseline_that_died_is_started_again(host: OrdinaryHost, times: Times) -> None:
