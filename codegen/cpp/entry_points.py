@@ -9,7 +9,7 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import attribute, module_lines
 from ..lowering.aten import argument, program, pyname, sizes_from_inputs
-from .host_wrapper import HostWrapper, extra_guards, guard, size_conditions
+from .host_wrapper import HostWrapper, extra_guards, guard, size_conditions, strongest
 
 _NOT_SUPPORTED = '''class NotSupported(NotImplementedError):
     """Inputs for which this file knows no answer; the reference does."""
@@ -210,7 +210,7 @@ def _refusals(graph: Graph) -> list[str]:
     fixed = [n for n in numbers if isinstance(n.literal, int | float | str)]
     lines = []
     if graph.decided:
-        lines += _refusal(graph.decided, "the reference branches on these sizes")
+        lines += _refusal(strongest(graph.decided), "the reference branches on these sizes")
     for node in fixed:
         value = argument(node.literal, pyname)
         lines += _refusal([f"{pyname(node.name)} == {value}"], f"generated for {node.name} = {value} only")

@@ -1,7 +1,7 @@
 """The Python side of a candidate: reads sizes, allocates outputs, calls the C++ functions and PyTorch in order."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...schemas import Graph, Node, Ref
 from ..ir.loops import Kernel, SpecialKernel
@@ -191,4 +191,16 @@ def size_conditions(graph: Graph) -> list[str]:
 def extra_guards(graph: Graph) -> list[str]:
     """Guards of the capture that say more than that sizes are not 0 or 1."""
     symbols = set(graph.symbols)
-    return [g for g in graph.guards if not _TRIVIAL.search(g) and set(re.findall(r"\b[su]\d+\b", g)) <= symbols]
+    extra = [g for g in graph.guards if not _TRIVIAL.search(g) and set(re.findall(r"\b[su]\d+\b", g)) <= symbols]
+    return strongest(extra)
+
+
+def strongest(conditions: Iterable[str]) -> list[str]:
+    """Conditions without those that another one implies: a size is above many numbers if it is above the largest."""
+    kept: dict[str, str] = {}
+    for condition in conditions:
+        bound = re.fullmatch(r"([\w.\[\]]+ >=? )(\d+)", condition)
+        key = bound[1] if bound else condition
+        if key not in kept or (bound and int(bound[2]) > int(kept[key][len(key) :])):
+            kept[key] = condition
+    return list(kept.values())

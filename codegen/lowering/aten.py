@@ -8,6 +8,7 @@ from ...hardware.machine.work import refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from ...schemas.graph import ComplexNumber, MemoryFormat
 from .pointwise import base_name
+from .rolled import Loop, Names, rolled, shortened
 from .views import VIEWS
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "complex", "len", "os", "json",
@@ -87,17 +88,22 @@ def program(graph: Graph) -> list[str]:
     lines = sizes_from_inputs(graph)
     symbols = set(graph.symbols)
     tensors = [pyname(node.name) for node in graph.nodes if node.op in ("input", "param") and node.values]
-    for node in graph.nodes:
-        if node.op == "output":
-            lines += ending(graph, pyname)
-        elif node.op == "call":
-            target = node.expr if node.expr else pyname(node.name)
-            text = call(node, pyname)
-            if tensors and makes_tensor(node):
-                text = f"{text[:-1]}, device={tensors[0]}.device)"
-            lines.append(f"{target} = {text}")
-            lines += unbacked(node, symbols)
-    return lines
+
+    def text_of(node: Node, shown: Node, tensor: Callable[[str], str]) -> str:
+        text = call(shown, tensor)
+        return f"{text[:-1]}, device={tensors[0]}.device)" if tensors and makes_tensor(node) else text
+
+    output = graph.nodes[-1]
+    calls = [node for node in graph.nodes if node.op == "call"]
+    steps = rolled(calls, refs((*output.args, *output.kwargs.values())))
+    names = Names(steps, pyname)
+    for step in steps:
+        if isinstance(step, Loop):
+            lines += names.lines(step, text_of)
+        else:
+            lines.append(f"{step.expr or pyname(step.name)} = {text_of(step, step, names)}")
+            lines += unbacked(step, symbols)
+    return [shortened(line) for line in (*lines, *ending(graph, names))]
 
 
 def unbacked(node: Node, symbols: set[str]) -> list[str]:
