@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from kernelswarm.hardware.harness.messages.batch import Batch, Keep, Kept, Made
+from kernelswarm.hardware.harness.timing import steps
 from kernelswarm.hardware.harness.timing.freezing import Frozen
 from kernelswarm.hardware.harness.timing.steps import NONSENSE, timed_one_by_one
 from kernelswarm.hardware.processes import wire
@@ -114,8 +115,12 @@ def test_who_answers_before_it_computes_is_seen() -> None:
 
 
 @pytest.mark.parametrize(("conduct", "least", "most"), [("", 0, 0), ("another thread runs", CALLS - 2, CALLS)])
-def test_threads_that_run_before_the_inputs_are_there_are_seen(conduct: str, least: int, most: int) -> None:
+def test_threads_that_run_before_the_inputs_are_there_are_seen(
+    monkeypatch: pytest.MonkeyPatch, conduct: str, least: int, most: int
+) -> None:
+    monkeypatch.setattr(steps, "LOOKED_SHARE", 1.0)
     reply, _ = _timed(conduct, ())
+    assert reply.looked == tuple(range(1, CALLS))
     assert least <= reply.restless <= most
 
 

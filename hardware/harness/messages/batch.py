@@ -148,8 +148,10 @@ class Kept(Schema, frozen=True, kw_only=True, tag="kept"):
     """Whether it did not answer in time, or did not stand still."""
     steps_ns: tuple[int, ...] = ()
     """Of each call, where they are timed one by one."""
+    looked: tuple[int, ...] = ()
+    """Before which of them it was looked whether another thread of the process than the first one runs."""
     restless: int = 0
-    """Before how many of them another thread of the process than the first one ran."""
+    """Before how many of those one did."""
     problems: tuple[str, ...] = ()
     """Of each checked call: why its outputs cannot be read; empty where they can."""
 

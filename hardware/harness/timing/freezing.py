@@ -1,5 +1,6 @@
 """Stops a process with all its threads, lets it go on, and reads its memory meanwhile. It has no say in any of it."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -85,11 +86,24 @@ class Frozen:
         stopped = [self._is_stopped(thread) for thread in listed]
         return all(stopped)
 
+    def runs_beside(self) -> bool:
+        """Whether a thread other than the first one runs or waits for a core. It is asked between calls that count, so
+        it takes little time, and leaves caches as they are.
+        """
+        for thread in os.listdir(f"/proc/{self.pid}/task"):  # noqa: PTH208
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if thread != str(self.pid) and placement.fields_of(self._stat(thread))[0] == b"R":
+                    return True
+        return False
+
+    def _stat(self, thread: str) -> bytes:
+        if thread not in self._threads:
+            self._threads[thread] = os.open(f"/proc/{self.pid}/task/{thread}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        return os.pread(self._threads[thread], 512, 0)
+
     def _is_stopped(self, thread: str) -> bool:
         try:
-            if thread not in self._threads:
-                self._threads[thread] = os.open(f"/proc/{self.pid}/task/{thread}/stat", os.O_RDONLY | os.O_CLOEXEC)
-            text = os.pread(self._threads[thread], 512, 0)
+            text = self._stat(thread)
         except (FileNotFoundError, ProcessLookupError):
             # It ended in between, or the process did.
             self._forget(thread)

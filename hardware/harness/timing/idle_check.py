@@ -27,11 +27,6 @@ def runs(pid: int) -> bool:
     return any(fields[:1] == [b"R"] for fields in threads_of(pid).values())
 
 
-def runs_beside(pid: int) -> bool:
-    """The same of threads other than the first one."""
-    return any(fields[:1] == [b"R"] for thread, fields in threads_of(pid).items() if thread != str(pid))
-
-
 def waits_until_idle(pid: int, most: float = RESTLESS_SECONDS) -> Iterator[float]:
     """Seconds to sleep, again and again, until the threads of the process sleep; ``most`` seconds in all."""
     until, quiet = time.monotonic() + most, 0

@@ -7,6 +7,7 @@ answers before it has computed is seen.
 The timekeeper waits on the core of the process's first thread: they take turns, and no other core has to wake up.
 """
 
+import random
 import socket
 import time
 from collections.abc import Callable
@@ -18,13 +19,14 @@ from ...processes.messages import Failure
 from ..messages.batch import Form, Keep, Kept, Made
 from .answers import payload_of, read_outputs
 from .freezing import Frozen
-from .idle_check import runs_beside
 from .placement import sharing_a_core
 
 STOP_SECONDS = 5.0
 """Within so long every thread of a process stands still, or something is wrong with it."""
 RELEASE = b"\0"
 """The inputs of the next call are there, and like those of the last one."""
+LOOKED_SHARE = 0.25
+"""Before so many calls it is looked whether other threads run. That cools caches: these calls do not count."""
 NONSENSE = b"\xc1"
 """No MessagePack: what the supervisor is given where answers are none."""
 
@@ -65,16 +67,32 @@ def timed_one_by_one(
     Raises:
         EOFError, ConnectionError, ProcessLookupError: the process has ended.
     """
-    answers, steps = _Answers(), []
+    answers = _Answers()
+    steps: list[int] = []
     problems: list[str] = []
     files: list[int] = []
+    looked: list[int] = []
     restless = 0
+
+    def reply(payload: bytes) -> Kept:
+        _stop(process)
+        return Kept(
+            ns=sum(steps),
+            answer=payload,
+            steps_ns=tuple(steps),
+            looked=tuple(looked),
+            restless=restless,
+            problems=tuple(problems),
+        )
+
     deadline = time.monotonic() + command.seconds
     try:
         with sharing_a_core(process.pid) as (pin, unpin):
             for call in range(len(command.sets)):
                 if call:
-                    restless += runs_beside(process.pid)
+                    if random.random() < LOOKED_SHARE:
+                        looked.append(call)
+                        restless += process.runs_beside()
                     pin()
                     # A thread that watches the arena may begin at once, beside the turn: it has run before, too.
                     fill(call)
@@ -91,7 +109,7 @@ def timed_one_by_one(
                 steps.append(time.perf_counter_ns() - began)
                 answer: Made | Failure = wire.unframe(payload, Made | Failure)
                 if isinstance(answer, Failure):
-                    return _reply(process, steps, payload, problems, restless), files
+                    return reply(payload), files
                 answer = answers.add(answer)
                 if call in command.checked:
                     _stop(process)
@@ -99,10 +117,10 @@ def timed_one_by_one(
                     problems.append(problem)
                     files.append(file)
                     process.go_on()
-        reply = _reply(process, steps, answers.payload(), problems, restless)
+        kept = reply(answers.payload())
         # Who once answered ahead, unseen, has one answer more than was asked for.
         _expect_silence(channel)
-        return reply, files
+        return kept, files
     except (TimeoutError, OverflowError):
         wire.close_all(files)
         process.stop(STOP_SECONDS)
@@ -130,8 +148,3 @@ def _expect_silence(channel: socket.socket) -> None:
 def _stop(process: Frozen) -> None:
     if not process.stop(STOP_SECONDS):
         raise TimeoutError
-
-
-def _reply(process: Frozen, steps: list[int], payload: bytes, problems: list[str], restless: int) -> Kept:
-    _stop(process)
-    return Kept(ns=sum(steps), answer=payload, steps_ns=tuple(steps), restless=restless, problems=tuple(problems))

@@ -26,8 +26,8 @@ T = TypeVar("T")
 MOST_CHECKED = 8
 """Outputs that are read of a batch."""
 RESTLESS_SHARE = 0.75
-"""Of the calls made one by one: threads of an honest pool that others keep from going to sleep show before half of
-them, and a thread that looks for inputs before nearly all."""
+"""Of the calls made one by one before which it was looked: threads of an honest pool that others keep from going to
+sleep show before half of them, and a thread that looks for inputs before nearly all."""
 ANY_BYTES = 1 << 62
 """Of what a call in a process of our own returns: one that does nothing leaves the state of its problem."""
 
@@ -142,7 +142,7 @@ class TimedBatch:
     """From when its inputs could be read until the answer."""
     checked: tuple[CheckedCall, ...]
     steps_ns: tuple[int, ...] = ()
-    """Of each call that did not follow a stop, where they were made one by one."""
+    """Of each call that did not follow a stop or a look, where they were made one by one."""
     is_restless: bool = False
     """Whether the process computed while it waited for their inputs."""
 
@@ -255,8 +255,8 @@ class TimedProcess:
         if isinstance(answer, Failure):
             wire.close_all(files)
             return answer
-        steps_ns = _undisturbed(reply.steps_ns, checked)
-        is_restless = not self._is_ours and reply.restless > RESTLESS_SHARE * len(reply.steps_ns)
+        steps_ns = _undisturbed(reply.steps_ns, checked, reply.looked)
+        is_restless = not self._is_ours and reply.restless > RESTLESS_SHARE * len(reply.looked)
         if not unseen:
             wire.close_all(files)
             return TimedBatch(calls, reply.ns, (), steps_ns, is_restless)
@@ -321,9 +321,9 @@ class TimedProcess:
             raise WorkerConfused(str(error)) from error
 
 
-def _undisturbed(steps_ns: tuple[int, ...], checked: Sequence[int]) -> tuple[int, ...]:
-    """Without the calls before which the process stood still: its threads sleep then, and its caches are others'."""
-    stopped = {0, *(call + 1 for call in checked)}
+def _undisturbed(steps_ns: tuple[int, ...], checked: Sequence[int], looked: Sequence[int]) -> tuple[int, ...]:
+    """Without the calls before which the process stood still, or was looked at: its caches are others' then."""
+    stopped = {0, *(call + 1 for call in checked), *looked}
     return tuple(ns for call, ns in enumerate(steps_ns) if call not in stopped) or steps_ns
 
 
