@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+MOST_MOVED = 64 << 20
+"""Bytes of a copy of the inputs whose numbers are moved between batches."""
 SAMPLE = 1 << 16
 """Elements of an output that are compared, at most."""
 MODES = {"compile": None, "max_autotune": "max-autotune"}
@@ -68,6 +70,8 @@ class _Process:
         # fault their outputs in anew on every call.
         torch.empty(LARGEST_IN_HEAP, dtype=torch.uint8)
         self.copies = [problem.draw(seed) for seed in command["seeds"]]
+        self._numbers = list(range(len(self.copies)))
+        """Of which draw the numbers are that lie in each copy."""
         if command.get("built"):
             _play_back(command["player"], command["built"])
         self._call = problem.implementation(command["implementation"], command["file"])
@@ -83,13 +87,30 @@ class _Process:
         """Do what is asked: calls, a call whose outputs are returned, or outputs of the last one that was timed."""
         if command["do"] == "calls":
             call = _nothing if command["nothing"] else self._call
+            self._move()
             self._run(command["warm"], call)
             _answer(self._stream, {"token": command["begin"]})
             self._run(command["calls"], call)
             return {"token": command["token"]}, b""
         if command["do"] == "check":
-            return _sampled(self._call(*self.copies[command["copy"]]), command["seed"], command["copy"])
-        return _sampled(self._output, command["seed"], (self._turn - 1) % len(self.copies))
+            inputs = self.copies[self._numbers.index(command["copy"])]
+            return _sampled(self._call(*inputs), command["seed"], command["copy"])
+        return _sampled(self._output, command["seed"], self._numbers[(self._turn - 1) % len(self.copies)])
+
+    def _move(self) -> None:
+        """Give each copy the numbers of the next one, as a user's program fills its buffers anew: who keeps answers by
+        where inputs lie has wrong ones from then on.
+        """
+        leaves = [_leaves(inputs) for inputs in self.copies]
+        sizes = [[_size_of(leaf) for leaf in copy] for copy in leaves]
+        if any(size != sizes[0] for size in sizes) or sum(size for size, *_ in sizes[0]) > MOST_MOVED:
+            return
+        for column in zip(*leaves, strict=True):
+            if isinstance(column[0], torch.Tensor):
+                first = column[0].clone()
+                for target, source in zip(column, (*column[1:], first), strict=True):
+                    target.copy_(source)
+        self._numbers = self._numbers[1:] + self._numbers[:1]
 
     def _run(self, calls: int, call: Call) -> None:
         """Rotates through the copies of the inputs, so that no call sees what the one before it saw."""
@@ -226,6 +247,16 @@ def _sampled(outputs: Any, seed: int, copy: int) -> tuple[dict[str, Any], bytes]
         numbers = flat.double().cpu().contiguous()
         data.append(ctypes.string_at(numbers.data_ptr(), 8 * numbers.numel()) if numbers.numel() else b"")
     return {"copy": copy, "outputs": forms, "sizes": [len(chunk) for chunk in data]}, b"".join(data)
+
+
+def _size_of(leaf: Any) -> tuple[Any, ...]:
+    """Its bytes, and what it must have in common with another one that gets its numbers."""
+    if not isinstance(leaf, torch.Tensor):
+        return 0, leaf
+    # Elements that share memory, or that are not laid out by strides, are left where they are.
+    if leaf.layout != torch.strided or 0 in leaf.stride():
+        return 0, id(leaf)
+    return leaf.numel() * leaf.element_size(), leaf.shape, leaf.dtype
 
 
 def _leaves(value: Any) -> list[Any]:
