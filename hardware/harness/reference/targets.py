@@ -11,7 +11,7 @@ from ..inputs.sizes import overlaps
 from ..inputs.variants import SMALL_BYTES
 from ..messages.commands import Open
 from ..tensors import values
-from ..tensors.bounds import SHAKES, read_tolerance
+from ..tensors.bounds import EPSILON, SHAKES, STEADY, read_tolerance
 from ..tensors.compare import Target
 from .effects import Called, called
 from .other_kernels import by_other_kernels
@@ -21,6 +21,10 @@ from .user_values import explained
 
 NEARLY_EQUAL = -32.0, 32.0
 """Epsilons of the outputs by which computed scores are moved, and the opposite: one of both exchanges neighbours."""
+FAR = 32 * 2.0**-23
+"""Inputs move by so much to find edges: a sum of many large numbers is off by as much, in any order, and one movement
+by an epsilon may miss the only row in thousands whose softmax hangs on it. Of outputs of lower precision an epsilon is
+more."""
 FEW, FEW_SHAKES = 4096, 2
 """The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
 
@@ -69,6 +73,7 @@ def targets_of(
         for seed, way in itertools.product(range(2), NEARLY_EQUAL):
             with TieOrder(move=way * epsilon, seed=seed):
                 reordered.append(precise_for(0.0))
+    far = precise_for(FAR, count) if shake and epsilon < FAR else [None] * len(native)
     tolerance = read_tolerance(reference.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -83,9 +88,16 @@ def targets_of(
         targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
         targets[-1].entry = parts[len(targets) - 1]
         targets[-1].overlaps = shared.pop(0)
+        targets[-1].is_stable &= not _is_beside_an_edge(targets[-1], far.pop(0), FAR / epsilon)
         in_other_orders = [outputs.pop(0) for outputs in reordered]
         targets[-1].hangs_on_ties = any(map(targets[-1].jumps_to, in_other_orders))
     return targets
+
+
+def _is_beside_an_edge(target: Target, moved: Any, epsilons: float) -> bool:
+    """Whether inputs that move by so many epsilons, to the answer ``moved``, move it much more than that many times."""
+    usual = epsilons * max(target.sensitivity, EPSILON.get(target.dtype, EPSILON["float32"]))
+    return target.floating and moved is not None and target.distance_to(moved) > STEADY * usual
 
 
 def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]:

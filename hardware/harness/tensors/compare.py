@@ -60,7 +60,7 @@ class Target:
         self.floating = self.kind == "float" or (
             self.kind == "tensor" and (native.is_floating_point() or native.is_complex())
         )
-        self._is_stable = self.floating or _is_same(precise, native)
+        self.is_stable = self.floating or _is_same(precise, native)  # Whether float64 says the same beside it, too.
         precise = precise if self.floating and _is_as_precise(precise, native) else None
         self.float64 = precise is not None or not self.floating
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
@@ -71,17 +71,15 @@ class Target:
         self._weight: torch.Tensor | None = None
         if self.floating and self._oracle.numel() <= _WEIGHED:
             self._weight = self._weights(self._oracle)
-        self.reference_error = min(self.error(chunks_of(flat(native, False), self._chunk))[0], UNMEASURABLE)
+        self.reference_error = min(self.distance_to(native), UNMEASURABLE)
         if other is not None and self.fits(other):
-            error = self.error(chunks_of(flat(other, False), self._chunk))[0]
             # A kernel of torch that is far off would say nothing.
             least = LEAST_ERROR.get(self.dtype, 0.0) * EPSILON.get(self.dtype, 0.0)
-            self.reference_error = max(self.reference_error, min(error, MULTIPLE * max(self.reference_error, least)))
-        self._movements = [
-            self.error(chunks_of(flat(moved, False), self._chunk))[0]
-            for moved in shaken
-            if precise is not None and _is_as_precise(moved, native)
-        ]
+            self.reference_error = max(
+                self.reference_error, min(self.distance_to(other), MULTIPLE * max(self.reference_error, least))
+            )
+        known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
+        self._movements = [self.distance_to(moved) for moved in known]
         self.sensitivity = max(self._movements, default=0.0)
         self.bound = bound_for(
             self.dtype or {"float": "float32"}.get(self.kind, ""),
@@ -108,8 +106,8 @@ class Target:
         """
         if self.hangs_on_ties and self._agrees_on_nonfinite():
             return ""
-        if not self._is_stable:
-            return "float64 gives another answer"
+        if not self.is_stable:
+            return "float64 gives another answer, there or where inputs move by 32 epsilons"
         if not self.floating:
             return ""
         if not self.float64:
@@ -134,7 +132,11 @@ class Target:
             return False
         if not self.floating:
             return not self.accepts(precise)
-        return not is_moderate(self.dtype or "float32", self.error(chunks_of(flat(precise, False), self._chunk))[0])
+        return not is_moderate(self.dtype or "float32", self.distance_to(precise))
+
+    def distance_to(self, answer: Any) -> float:
+        """The largest error of ``answer``, a number or tensor of this one's shape in any precision."""
+        return self.error(chunks_of(flat(answer, False), self._chunk))[0]
 
     def _agrees_on_nonfinite(self) -> bool:
         if self._special is None:
@@ -198,9 +200,8 @@ class Target:
     def _distance(self, chunks: Iterator[torch.Tensor]) -> float:
         """In bounds; of what is off, only as far as it was looked at."""
         error = self.error(chunks, enough=self.bound)[0]
-        if error >= UNMEASURABLE:
-            return math.inf
-        return error / self.bound if self.bound else math.inf if error else 0.0
+        far = error >= UNMEASURABLE or (error > 0 and not self.bound)
+        return math.inf if far else error / self.bound if self.bound else 0.0
 
     def fits(self, answer: Any) -> bool:
         """Whether ``answer`` has this output's kind, dtype and shape."""
@@ -293,7 +294,6 @@ class Target:
 
     def whole(self, file: Written, position: int) -> torch.Tensor:
         """What a candidate wrote at ``position``, in this output's own type and shape; it is no number."""
-        # A copy of each: all parts are read into one buffer.
         return torch.cat([chunk.clone() for chunk in self.read(file, position)]).view(self.shape)
 
     @property
