@@ -41,6 +41,11 @@ def test_what_saves_nothing_alone_is_no_win(us: float) -> None:
     assert "where its inputs come after the answer before it" in doubt(timing, "best")
 
 
+def test_what_a_busy_machine_adds_to_both_is_no_doubt() -> None:
+    """A blocking call of one thread, beside six others: the same 7 ms more, which are five times its own time."""
+    assert not doubt(_timing((7007.0, 1425.0), (13907.0, 7900.0)), "best")
+
+
 @pytest.mark.parametrize(
     ("among", "alone"),
     [

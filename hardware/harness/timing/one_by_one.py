@@ -57,7 +57,9 @@ def doubt(timing: Timing, against: str) -> str:
         return ""
     among, alone = timing.median_ms, timing.alone_ms
     # Threads that wake up cost the baseline as well; one that is slower among many calls says nothing of the candidate.
-    expected = among[CANDIDATE] * max(1.0, alone[name] / among[name])
+    # What wakes them costs so much a call or so many times as much, which is more where calls are long.
+    added = max(0.0, alone[name] - among[name])
+    expected = max(among[CANDIDATE] * max(1.0, alone[name] / among[name]), among[CANDIDATE] + added)
     if alone[CANDIDATE] - STEP_NOISE_NS / 1e6 < DOUBTED * expected:
         return ""
     return (
