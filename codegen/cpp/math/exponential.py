@@ -7,7 +7,19 @@ from .base import Level, Snippet
 __all__ = ["SNIPPETS"]
 
 # 0x1.8p23 + n keeps the integer n in the low bits of the float: rounding and conversion in one addition.
-_EXP = """\
+EXP_OF_REST = """\
+  float p = 0x1.6a234ep-10f;
+  p = ks_fma(p, r, 0x1.123a6cp-7f);
+  p = ks_fma(p, r, 0x1.5558f4p-5f);
+  p = ks_fma(p, r, 0x1.55549p-3f);
+  p = ks_fma(p, r, 0x1.fffffcp-2f);
+  p = ks_fma(p, r, 1.0f);
+  p = ks_fma(p, r, 1.0f);
+"""
+"""``p = exp(r)`` for what an exponential leaves once its power of two is taken out, half of ln 2 at most."""
+
+_EXP = (
+    """\
 KS_INLINE float ks_exp_accurate(float x) {
   const bool gone = x < -104.0f;  // masked scores: exp(0) instead, since underflow is slow
   x = gone ? 0.0f : x;            // comparisons are false for NaN, which therefore stays
@@ -17,21 +29,19 @@ KS_INLINE float ks_exp_accurate(float x) {
   int32_t k = (int32_t)ks_bits(t) - 0x4b400000;
   float r = ks_fma(n, -0x1.62e43p-1f, x);
   r = ks_fma(n, 0x1.05c61p-29f, r);
-  float p = 0x1.6a234ep-10f;
-  p = ks_fma(p, r, 0x1.123a6cp-7f);
-  p = ks_fma(p, r, 0x1.5558f4p-5f);
-  p = ks_fma(p, r, 0x1.55549p-3f);
-  p = ks_fma(p, r, 0x1.fffffcp-2f);
-  p = ks_fma(p, r, 1.0f);
-  p = ks_fma(p, r, 1.0f);
+"""
+    + EXP_OF_REST
+    + """\
   int32_t h = k >> 1;  // two factors: 2^k alone leaves the exponent's range at both ends
   float a = ks_from_bits((uint32_t)(h + 127) << 23);
   float b = ks_from_bits((uint32_t)(k - h + 127) << 23);
   return gone ? 0.0f : (p * a) * b;
 }
 """
+)
 
-_EXP_DOWN = """\
+_EXP_DOWN = (
+    """\
 KS_INLINE float ks_exp_down_accurate(float x) {  // of distances from a maximum: 0 for subnormal results
   float c = x < -87.33f ? -87.33f : x;
   c = c > 89.0f ? 89.0f : c;
@@ -39,17 +49,14 @@ KS_INLINE float ks_exp_down_accurate(float x) {  // of distances from a maximum:
   float n = t - 0x1.8p23f;
   float r = ks_fma(n, -0x1.62e43p-1f, c);
   r = ks_fma(n, 0x1.05c61p-29f, r);
-  float p = 0x1.6a234ep-10f;
-  p = ks_fma(p, r, 0x1.123a6cp-7f);
-  p = ks_fma(p, r, 0x1.5558f4p-5f);
-  p = ks_fma(p, r, 0x1.55549p-3f);
-  p = ks_fma(p, r, 0x1.fffffcp-2f);
-  p = ks_fma(p, r, 1.0f);
-  p = ks_fma(p, r, 1.0f);
+"""
+    + EXP_OF_REST
+    + """\
   float y = p * ks_from_bits((ks_bits(t) + 127u) << 23);
   return x < -87.33f ? 0.0f : y;
 }
 """
+)
 
 
 def _exp_fast(doubled: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .base import Level, Snippet
+from .exponential import EXP_OF_REST
 
 __all__ = ["SNIPPETS"]
 
@@ -66,7 +67,8 @@ _SILU_FAST = """\
 KS_INLINE float ks_silu_fast(float x) { return x / (1.0f + ks_exp_part(-x)); }
 """
 
-_ERF_PARTS = """\
+_ERF_PARTS = (
+    """\
 KS_INLINE float ks_erf_near(float x) {  // erf(x), |x| < 0.93
   float s = x * x;
   float p = -0x1.3827a8p-11f;
@@ -79,26 +81,23 @@ KS_INLINE float ks_erf_near(float x) {  // erf(x), |x| < 0.93
 }
 KS_INLINE float ks_erfc_far(float a) {  // 1 - erf(a), a >= 0.92, to float's last place of 1
   a = a > 9.19f ? 9.19f : a;  // 2^-126 there: the exponential needs one power of two
-  float p = -0x1.78dd84p-17f;
-  p = ks_fma(p, a, 0x1.527c66p-12f);
-  p = ks_fma(p, a, -0x1.dd6cd6p-9f);
-  p = ks_fma(p, a, 0x1.85515ep-6f);
-  p = ks_fma(p, a, -0x1.b32574p-4f);
-  p = ks_fma(p, a, -0x1.45328ep-1f);
-  p = ks_fma(p, a, -0x1.20ef1cp+0f);
-  float x = p * a;
+  float g = -0x1.78dd84p-17f;
+  g = ks_fma(g, a, 0x1.527c66p-12f);
+  g = ks_fma(g, a, -0x1.dd6cd6p-9f);
+  g = ks_fma(g, a, 0x1.85515ep-6f);
+  g = ks_fma(g, a, -0x1.b32574p-4f);
+  g = ks_fma(g, a, -0x1.45328ep-1f);
+  g = ks_fma(g, a, -0x1.20ef1cp+0f);
+  float x = g * a;
   float t = ks_fma(x, 0x1.715476p+0f, 0x1.8p23f);
   float r = ks_fma(t - 0x1.8p23f, -0x1.62e43p-1f, x);
-  float q = 0x1.6a234ep-10f;
-  q = ks_fma(q, r, 0x1.123a6cp-7f);
-  q = ks_fma(q, r, 0x1.5558f4p-5f);
-  q = ks_fma(q, r, 0x1.55549p-3f);
-  q = ks_fma(q, r, 0x1.fffffcp-2f);
-  q = ks_fma(q, r, 1.0f);
-  q = ks_fma(q, r, 1.0f);
-  return q * ks_from_bits((ks_bits(t) + 127u) << 23);
+"""
+    + EXP_OF_REST
+    + """\
+  return p * ks_from_bits((ks_bits(t) + 127u) << 23);
 }
 """
+)
 
 _ERF = """\
 KS_INLINE float ks_erf_accurate(float x) {
