@@ -27,7 +27,9 @@ Row = dict[str, Any]
 
 def judged(problem: Path, source: Path, options: argparse.Namespace) -> Row:
     """One evaluation: verdict, reason, and the speedup over the best baseline."""
-    ran = kernelswarm("evaluate", str(problem), str(source), "--pool", options.pool, "--json", home=options.home)
+    ran = kernelswarm(
+        "evaluate", str(problem), str(source), "--pool", options.pool, "--no-profile", "--json", home=options.home
+    )
     if not ran.stdout.strip():
         raise BenchmarkError(f"{source} was not judged (status {ran.returncode})")
     result: Row = json.loads(ran.stdout)
