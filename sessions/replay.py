@@ -42,6 +42,7 @@ from ..schemas import (
     SessionClosed,
     SessionOpened,
     SkillDistilled,
+    StopRequested,
     SynthesisFailed,
     Verdict,
     VerificationFailed,
@@ -64,6 +65,7 @@ SAYS: Mapping[type[Event], str] = {
     NodeDiagnosed: "analyst",
     RoleDecided: "model",
     SkillDistilled: "distiller",
+    StopRequested: "planner",
 }
 """Which of them says what."""
 
@@ -144,7 +146,7 @@ class Replay:
             return
         if envelope.cause in self._asking:
             self._hear(envelope, event)
-        if type(event) in SAYS and not _is_of_author(event):
+        if type(event) in SAYS and not _is_from_outside(envelope, event):
             self._compare(seq, envelope, event)
         self.graph.apply(envelope, event)
         if isinstance(event, SessionOpened):
@@ -308,8 +310,11 @@ def spoken(output: Output) -> str:
     return f"{output.role}: {output.node + ' ' if output.node else ''}{shown}"
 
 
-def _is_of_author(event: Event) -> bool:
-    """What an author's sub-agent came to is an effect of the outside, as the author's own answers are."""
+def _is_from_outside(envelope: Envelope, event: Event) -> bool:
+    """Whether it follows from no event: what an author's sub-agent came to, as the author's own answers, and a stop of
+    which not the planner says that nothing more is planned."""
+    if isinstance(event, StopRequested):
+        return envelope.agent != "planner"
     return isinstance(event, RoleDecided) and event.role not in ROLES
 
 

@@ -22,12 +22,13 @@ from ..bus.at_rest import may_hold
 from ..bus.bulk import running
 from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
+from ..graph.tasks import INTERRUPTED
 from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
-    FINISHED,
-    IDLE,
+    DEADLINE,
+    REFERENCE_DIED,
     BusError,
     CheckRequested,
     Envelope,
@@ -272,7 +273,7 @@ async def _restore_artifacts(graph: SearchGraph, device: Device, on_notice: Call
 def _confirms(graph: SearchGraph) -> bool:
     """Whether nothing more is planned, and the deadline is still to come."""
     has_deadline = graph.opened is not None and graph.opened.reserve > 0
-    return has_deadline and graph.stop is not None and graph.stop.reason in ("minutes", FINISHED, IDLE)
+    return has_deadline and graph.stop is not None and graph.stop.reason not in (DEADLINE, INTERRUPTED, REFERENCE_DIED)
 
 
 def _minutes_left(opened: SessionOpened, events: Sequence[Envelope]) -> float | None:

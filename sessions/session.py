@@ -86,6 +86,8 @@ async def open_session(
         hopeless_below=0.0 if options.is_evaluation else HOPELESS_BELOW,
         cautious=True,
         heeds_files=True,
+        awaits_hand_ins=True,
+        doubts_figures=True,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

@@ -63,8 +63,8 @@ class DeviceLimits:
         kernels = record.compile_report.kernels if record is not None and record.compile_report is not None else ()
         return DeviceLimits(
             median_us=report.timing.median_ms["candidate"] * 1e3,
-            fraction=report.roofline.fraction if report.roofline else None,
-            limit=report.roofline.limit if report.roofline else "",
+            fraction=shared.fraction,
+            limit=shared.limit,
             transcendental=shared.transcendental,
             may_look_up=bool(shared.lookups) or not shared.heeds_files,
             profile=profile if profile is not None and profile.kernels else None,

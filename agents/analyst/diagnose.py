@@ -14,6 +14,7 @@ from ...schemas import (
     NodeDiagnosed,
     ProfileReport,
     ProfilingFailed,
+    Roofline,
     ShapeSpeedup,
     SynthesisFailed,
     VerificationFailed,
@@ -27,7 +28,7 @@ from . import (
     faults,
 )
 from .accelerator import DeviceLimits
-from .limits import Limits, advise, bottleneck
+from .limits import LEAST_LOAD, Limits, advise, bottleneck
 
 
 def diagnose(graph: SearchGraph, node: str, event: Event) -> NodeDiagnosed:
@@ -82,7 +83,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
             against,
             ordinary,
             analysis,
-            roofline.fraction if roofline else None,
+            roofline.fraction if roofline and not _is_passed(graph, roofline) else None,
             shapes,
             on_processor=_has_processor(graph),
         ),
@@ -99,6 +100,10 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         advice=analysis.advice,
         confirmation=confirmation,
     )
+
+
+def _is_passed(graph: SearchGraph, roofline: Roofline) -> bool:
+    return graph.opened is not None and graph.opened.doubts_figures and roofline.fraction > 1.0
 
 
 def _by_shape(report: ProfileReport, baseline: str) -> tuple[ShapeSpeedup, ...]:
@@ -163,7 +168,7 @@ def _summary(
         beside = f", {ratio(ordinary)} in ordinary processes" if on_processor else call
     worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
     least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
-    if cautious and speedup.is_noise and load >= evidence.LEAST_LOAD:
+    if cautious and speedup.is_noise and load >= LEAST_LOAD:
         least += f" beside a background load of {load:.0%}"
     summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
     named = analysis.named.in_words if cautious else analysis.named.replace("_", " ")

@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import Config, Finding, Interval, Timing
-from .limits import Limits
-
-LEAST_LOAD = 0.2
-"""Share of the cores: others that took less change little."""
+from .limits import LEAST_LOAD, Limits
 
 
 def of_limits(limits: Limits) -> Iterator[Finding]:
@@ -17,6 +14,12 @@ def of_limits(limits: Limits) -> Iterator[Finding]:
             name="roofline_fraction",
             value=f"{limits.fraction:.2f}",
             meaning=f"{limits.limit} floor {limits.floor_ms:.4f} ms, the candidate takes {limits.median_ms:.4f} ms",
+        )
+    if limits.is_floor_passed:
+        yield Finding(
+            name="roofline_fraction",
+            value="above 1",
+            meaning="faster than the roofline's floor, which counts more than a kernel must do",
         )
     if limits.page_faults >= 1:
         own = "" if limits.avoidable_faults >= 1 or not limits.heeds_files else ", as every new output's does"

@@ -33,6 +33,9 @@ PAGE = 4096
 HUGE_PAGE = 2 << 20
 """Bytes; smaller outputs get none."""
 
+LEAST_LOAD = 0.2
+"""Share of the cores: others that took less change little."""
+
 LOOKUPS = ("bucketize", "searchsorted", "gather", "index", "embedding")
 TRANSCENDENTAL = ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softmax")
 
@@ -43,6 +46,9 @@ class Limits:
 
     median_ms: float
     fraction: float | None
+    """Of the roofline; None if unknown, or doubted because the candidate is faster than its floor."""
+    is_floor_passed: bool
+    """Whether it is faster, and that is heeded (:attr:`.SessionOpened.doubts_figures`)."""
     floor_ms: float | None
     limit: str
     """``memory`` or ``compute``; empty if unknown."""
@@ -77,11 +83,16 @@ class Limits:
         cores_used = cpu_ms / median if cpu_ms and median > 0 else None
         if opened.cautious and cores_used is not None and cores_used > MOST_CORES * cores:
             cores_used = None
+        if opened.doubts_figures and report.timing.largest_load >= LEAST_LOAD:
+            cores_used = None  # what it left idle beside others nobody knows
+        roofline = report.roofline
+        is_floor_passed = opened.doubts_figures and roofline is not None and roofline.fraction > 1.0
         return Limits(
             median_ms=median,
-            fraction=report.roofline.fraction if report.roofline else None,
-            floor_ms=report.roofline.floor_ms if report.roofline else None,
-            limit=report.roofline.limit if report.roofline else "",
+            fraction=roofline.fraction if roofline and not is_floor_passed else None,
+            is_floor_passed=is_floor_passed,
+            floor_ms=roofline.floor_ms if roofline and not is_floor_passed else None,
+            limit=roofline.limit if roofline else "",
             page_faults=faults,
             avoidable_faults=max(0.0, faults - _unavoidable_faults(opened)),
             cores_used=cores_used,

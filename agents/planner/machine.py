@@ -11,6 +11,7 @@ from random import Random
 
 from ...schemas import (
     DEADLINE,
+    OUTSIDE,
     REFERENCE_DIED,
     ChoiceMade,
     ConfirmationPlanned,
@@ -85,6 +86,7 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
         case NodeDiagnosed():
             _diagnosed(state, node, event)
         case StopRequested():
+            state.is_asked_to_stop = True
             state.finishing = _OVERRIDING.get(event.reason) or state.finishing or event.reason
             state.obstacle = state.obstacle or event.detail
             state.is_out_of_time = state.is_out_of_time or event.reason == "minutes"
@@ -144,11 +146,18 @@ def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
         return "exhausted"
     if opened.target is not None and event.speedup is not None and event.speedup.low >= opened.target:
         return "target"
-    if event.roofline_fraction is not None and event.roofline_fraction >= AT_FLOOR:
+    if _is_at_floor(state, opened, event.roofline_fraction):
         return "floor"
     if len(state.own()) > draft_count(opened) and state.since_progress >= _patience(opened):
         return "stall"
     return ""
+
+
+def _is_at_floor(state: PlannerState, opened: SessionOpened, fraction: float | None) -> bool:
+    if fraction is None:
+        return False
+    state.is_floor_passed = state.is_floor_passed or (opened.doubts_figures and fraction > 1.0)
+    return fraction >= AT_FLOOR and not state.is_floor_passed
 
 
 def _patience(opened: SessionOpened) -> int:
@@ -164,6 +173,9 @@ def _next(state: PlannerState, planned: int = 0) -> list[Decision]:
             decisions.append(_plan(state, planned + len(decisions)))
         if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
+    if state.finishing and not state.is_asked_to_stop and _awaits_authors(state, state.opened):
+        state.is_asked_to_stop = True
+        decisions.append(Decision(StopRequested(reason=state.finishing)))  # what nobody holds is withdrawn
     waiting = state.in_flight and (not _has_enough(state, state.opened) or _dispatches(state))
     if state.finishing and not waiting and not state.confirming:
         return [*decisions, *_finish(state)]
@@ -177,8 +189,15 @@ def _dispatches(state: PlannerState) -> bool:
 
 def _has_enough(state: PlannerState, opened: SessionOpened) -> bool:
     """Whether it closes without what is under way: its aim is reached, or time is over and a kernel may win."""
-    is_late = state.finishing == "minutes" and opened.hopeless_below > 0
-    return state.finishing in ENOUGH or (is_late and bool(_finalists(state, opened)))
+    if state.finishing in ENOUGH:
+        return not _awaits_authors(state, opened)
+    return state.finishing == "minutes" and opened.hopeless_below > 0 and bool(_finalists(state, opened))
+
+
+def _awaits_authors(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether outside authors have tasks, or files of theirs are judged, before which it does not close."""
+    plans = (state.nodes[name].plan for name in state.in_flight) if opened.awaits_hand_ins else ()
+    return any(plan.synthesizer == OUTSIDE and plan.intent is not Intent.remeasure for plan in plans)
 
 
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
@@ -276,7 +295,7 @@ def _finish(state: PlannerState) -> list[Decision]:
     else:
         finalists = _finalists(state, state.opened)
     if not finalists:
-        return [_close(state)]
+        return [] if _awaits_authors(state, state.opened) else [_close(state)]
     state.confirming = [node.name for node in finalists]
     return [Decision(_confirmation(node, rank), node.name) for rank, node in enumerate(finalists, 1)]
 

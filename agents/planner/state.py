@@ -144,6 +144,10 @@ class PlannerState:
     """What a model is to choose from; None where nothing is on offer."""
     is_out_of_time: bool = False
     """Whether its minutes are over, whatever it was finishing for."""
+    is_floor_passed: bool = False
+    """Whether a candidate was faster than the roofline's floor: then that is none."""
+    is_asked_to_stop: bool = False
+    """Whether a StopRequested says that it ends."""
     finishing: str = ""
     """Why nothing new is planned; empty while searching."""
     obstacle: str = ""

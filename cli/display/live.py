@@ -62,9 +62,13 @@ def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) ->
         yield Lines()
 
 
-_AUTHORS_DONE = {
+_ENDS = {
     FINISHED: "an outside author says that nothing more comes",
     IDLE: "no outside author came back in time",
+    "target": "the target is reached",
+    "floor": "the roofline's floor is reached",
+    "stall": "the last candidates were no faster",
+    "exhausted": "no author has anything new",
 }
 
 
@@ -75,8 +79,8 @@ def time_text(reason: str, reserve: float) -> str:
         reason: of the stop.
         reserve: minutes that belong to the finalists.
     """
-    if reason in _AUTHORS_DONE:
-        return f"{_AUTHORS_DONE[reason]}: the best candidates are confirmed"
+    if reason in _ENDS:
+        return f"{_ENDS[reason]}: the best candidates are confirmed"
     if reason == DEADLINE:
         return "its time is over"
     confirms = reason == "minutes" and reserve > 0

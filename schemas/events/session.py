@@ -89,6 +89,14 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Whether diagnoses and answers heed the file at hand: page faults that every new output costs call for no advice,
     look-ups are advised where the problem has some, a file without a config is another source beside its parent, and
     one whose time is too noisy to tell may be handed in again. Older sessions do not say so: they did none of it."""
+    awaits_hand_ins: bool = False
+    """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
+    its time is over or it is interrupted; tasks that nobody holds are withdrawn as soon as nothing more is planned.
+    Older sessions do not say so: they closed as soon as their aim was reached."""
+    doubts_figures: bool = False
+    """Whether figures are doubted that cannot be right, or mean nothing. A share of the roofline above 1 ends no search
+    and calls for no advice, since the floor counts more than a kernel must do; nor do cores that a candidate left to
+    others who were at work. Older sessions do not say so: they took every figure as it was."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

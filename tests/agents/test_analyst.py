@@ -104,6 +104,26 @@ def test_near_the_floor_there_is_nothing_left() -> None:
     assert measured(given.profile(0.42)).bottleneck is Bottleneck.at_floor
 
 
+def test_a_floor_that_a_kernel_passes_is_no_limit() -> None:
+    diagnosis = measured(given.profile(0.15), doubts_figures=True)
+    assert (diagnosis.bottleneck, diagnosis.roofline_fraction) == (Bottleneck.memory_traffic, pytest.approx(0.4 / 0.15))
+    assert "roofline" not in diagnosis.summary
+    (roofline,) = [finding for finding in diagnosis.evidence if finding.name == "roofline_fraction"]
+    assert roofline.meaning.startswith("faster than the roofline's floor")
+    assert measured(given.profile(0.15)).bottleneck is Bottleneck.at_floor, "older sessions"
+
+
+def test_beside_others_at_work_nobody_knows_which_cores_stood_idle() -> None:
+    report = given.profile(1.0, counters={"cpu_ms": 1.05})
+    assert report.timing is not None
+    busy = msgspec.structs.replace(report, timing=msgspec.structs.replace(report.timing, background_load=0.6))
+    diagnosis = measured(busy, doubts_figures=True)
+    assert AdviceAction.more_parallelism not in given.actions(diagnosis)
+    assert "cores_used" not in {finding.name for finding in diagnosis.evidence}
+    for other in (measured(report, doubts_figures=True), measured(busy)):
+        assert given.actions(other)[0] is AdviceAction.more_parallelism
+
+
 def test_idle_cores_are_a_lack_of_parallelism() -> None:
     diagnosis = measured(given.profile(1.0, counters={"cpu_ms": 1.05}))
     assert diagnosis.bottleneck is Bottleneck.parallelism

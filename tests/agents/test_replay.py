@@ -1,15 +1,20 @@
 """Replay: recorded histories are said again, word for word; whatever was changed in them is found and shown."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import histories
 import msgspec
 import pytest
 
+import given
 from kernelswarm.agents.synthesizer.role_models import SUB_AGENTS
 from kernelswarm.graph.inheritance import LoggedEvent, inherited
 from kernelswarm.schemas import (
+    FINISHED,
+    OUTSIDE,
     Bottleneck,
+    CandidateProfiled,
     Envelope,
     Event,
     KernelswarmError,
@@ -20,8 +25,10 @@ from kernelswarm.schemas import (
     SessionClosed,
     SessionOpened,
     SkillDistilled,
+    StopRequested,
     Verdict,
     encode,
+    event_tag,
     seal,
 )
 from kernelswarm.sessions.replay import SAYS, Replay, ReplayReport, replay
@@ -61,8 +68,12 @@ def changed(events: Sequence[Envelope], kind: type[Event], number: int = 0, **fi
     return [*events[:at], forged, *events[at + 1 :]]
 
 
-def of_author(event: Event | None) -> bool:
-    return isinstance(event, RoleDecided) and event.role in SUB_AGENTS
+def is_said(envelope: Envelope) -> bool:
+    """Whether a fresh planner, analyst or distiller says it: sub-agents, timers and people are heard only."""
+    event = envelope.event()
+    of_author = isinstance(event, RoleDecided) and event.role in SUB_AGENTS
+    of_others = isinstance(event, StopRequested) and envelope.agent != "planner"
+    return type(event) in SAYS and not (of_author or of_others)
 
 
 @pytest.mark.parametrize("name", histories.names())
@@ -70,7 +81,7 @@ async def test_a_recorded_history_is_said_again(name: str) -> None:
     family = histories.read(name)
     for session, events in family.items():
         report = run(events, before=await known_before(family, session))
-        outputs = [envelope for envelope in events if type(event := envelope.event()) in SAYS and not of_author(event)]
+        outputs = [envelope for envelope in events if is_said(envelope)]
         assert sum(report.compared.values()) == len(outputs) > 0
         assert report.events == len(events) and report.unknown == 0
 
@@ -193,3 +204,30 @@ def test_replay_goes_on_step_by_step_and_shows_the_graph() -> None:
         running.feed(seq, envelope, envelope.event())
         seen.append(len(running.graph.nodes))
     assert seen == sorted(seen) and seen[-1] == 8 and running.graph.closed is not None
+
+
+def test_a_stop_of_the_planners_own_is_compared_and_one_from_outside_is_heard() -> None:
+    running, said = Replay("s-test1"), list[Envelope]()
+
+    def say(event: Event, node: str = "", cause: str = "", agent: str = "user", index: int = 0) -> None:
+        who = {"session": "s-test1", "pool": "cpu", "agent": agent, "worker": "w"}
+        said.append(seal(event, node=node, cause=cause, at_ns=1, index=index, **who))
+        running.feed(len(said), said[-1], event)
+
+    def say_what_follows() -> None:
+        numbers = Counter[str]()
+        for output in running.unsaid:
+            say(output.event, output.node, output.cause, output.role, numbers[event_tag(type(output.event))])
+            numbers[event_tag(type(output.event))] += 1
+
+    say(given.opened(synthesizer=OUTSIDE, budget=2, target=1.5, awaits_hand_ins=True))
+    say_what_follows()
+    say(CandidateProfiled(report=given.profile(1.0, 2.0)), "n001")
+    say_what_follows()
+    say_what_follows()
+    assert said[-1].event() == StopRequested(reason="target") and said[-1].agent == "planner"
+    assert not running.unsaid and running.finish().compared["planner"] == 3
+    say(StopRequested(reason=FINISHED))
+    assert run(said).compared["planner"] == 3
+    with pytest.raises(ReplayDivergence, match="reason is 'stall' in the log, 'target' from a fresh planner"):
+        run(changed(said, StopRequested, reason="stall"))

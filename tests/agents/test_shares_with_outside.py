@@ -2,10 +2,24 @@
 
 from collections import Counter
 
+import pytest
+from planner_ring import Ring
+
 import given
 from kernelswarm.agents.planner.machine import Decision, decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.schemas import OUTSIDE, AuthorShare, NodePlanned
+from kernelswarm.schemas import (
+    DEADLINE,
+    OUTSIDE,
+    AuthorShare,
+    ConfirmationPlanned,
+    Event,
+    NodeDiagnosed,
+    NodePlanned,
+    SessionClosed,
+    StopRequested,
+    Verdict,
+)
 
 AUTHORS = (AuthorShare(name="playbook"), AuthorShare(name=OUTSIDE))
 
@@ -37,3 +51,56 @@ def test_the_generator_goes_on_while_tasks_wait_and_leaves_them_their_share() ->
             tasks.append(node)
     assert written == {"playbook": 10, OUTSIDE: 10}
     assert state.finishing == "budget"
+
+
+NOBODY = given.diagnosed(verdict=Verdict.synthesis_failed)
+GOALS = {
+    "target": ({"target": 2.0}, given.diagnosed(2.5)),
+    "floor": ({}, given.diagnosed(2.5, roofline_fraction=0.99)),
+}
+
+
+def kinds(decisions: list[Decision]) -> list[tuple[type[Event], str]]:
+    return [(type(decision.event), decision.node) for decision in decisions]
+
+
+@pytest.mark.parametrize("reason", GOALS)
+def test_a_file_that_was_handed_in_is_judged_before_the_session_ends(reason: str) -> None:
+    options, enough = GOALS[reason]
+    ring = Ring(synthesizer=OUTSIDE, budget=3, awaits_hand_ins=True, doubts_figures=True, **options)
+    (stop,) = ring.tell(enough, "n001")
+    assert stop.event == StopRequested(reason=reason), "what nobody holds is withdrawn"
+    assert ring.tell(stop.event) == [] == ring.tell(NOBODY, "n002")
+    confirmations = ring.tell(given.diagnosed(3.0), "n003")
+    assert kinds(confirmations) == [(ConfirmationPlanned, "n003"), (ConfirmationPlanned, "n001")]
+    ring.tell(given.diagnosed(3.0, confirmation=True), "n003")
+    (closing,) = ring.tell(given.diagnosed(2.5, confirmation=True), "n001")
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.reason, closing.event.best) == (reason, "n003")
+
+
+def test_older_sessions_closed_as_soon_as_their_aim_was_reached() -> None:
+    ring = Ring(synthesizer=OUTSIDE, budget=3, target=2.0)
+    assert kinds(ring.tell(given.diagnosed(2.5), "n001")) == [(ConfirmationPlanned, "n001")]
+
+
+def test_a_session_that_awaits_hand_ins_does_not_await_other_authors() -> None:
+    ring = Ring(budget=3, target=2.0, awaits_hand_ins=True)
+    assert kinds(ring.tell(given.diagnosed(2.5), "n001")) == [(ConfirmationPlanned, "n001")]
+
+
+@pytest.mark.parametrize(
+    ("late", "end"),
+    [(given.diagnosed(1.1), "minutes"), (StopRequested(reason=DEADLINE), "minutes")],
+    ids=["judged", "out of time"],
+)
+def test_once_its_minutes_are_nearly_over_the_best_is_confirmed_and_what_is_judged_awaited(
+    late: NodeDiagnosed | StopRequested, end: str
+) -> None:
+    ring = Ring(synthesizer=OUTSIDE, budget=2, awaits_hand_ins=True, hopeless_below=0.9, minutes=5.0, reserve=1.0)
+    ring.tell(given.diagnosed(1.5), "n001")
+    assert kinds(ring.tell(StopRequested(reason="minutes"))) == [(ConfirmationPlanned, "n001")]
+    assert ring.tell(given.diagnosed(1.5, confirmation=True), "n001") == [], "the file for n002 is being judged"
+    (closing,) = ring.tell(late, "n002" if isinstance(late, NodeDiagnosed) else "")
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.reason, closing.event.best, closing.event.win) == (end, "n001", True)
