@@ -362,7 +362,7 @@ class SessionTasks:
 
 def withdrawn() -> SynthesisFailed:
     """What becomes of a plan that nobody works on when its session ends."""
-    return SynthesisFailed(backend=OUTSIDE, reason="withdrawn: no outside author held it when the session ended")
+    return SynthesisFailed(backend=OUTSIDE, reason="nobody handed in a file before the session ended")
 
 
 def _granted(lease: Lease) -> Ruling:

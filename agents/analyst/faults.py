@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ...graph.session_graph import SearchGraph
 from ...schemas import (
     EQUAL_VALUES,
+    OUTSIDE,
     Advice,
     AdviceAction,
     Bottleneck,
@@ -23,11 +24,12 @@ from ...schemas import (
 def synthesis(graph: SearchGraph, event: SynthesisFailed) -> NodeDiagnosed:
     """No candidate came."""
     opened = graph.opened
+    nobody = event.backend == OUTSIDE and opened is not None and opened.awaits_hand_ins
     return NodeDiagnosed(
         verdict=Verdict.synthesis_failed,
         fitness=0.0,
         bottleneck=Bottleneck.fault,
-        summary=f"{event.backend} made no candidate: {event.reason}",
+        summary=event.reason if nobody else f"{event.backend} made no candidate: {event.reason}",
         evidence=(Finding(name="backend", value=event.backend, meaning=event.reason),),
         exhausted=event.exhausted,
         retryable=event.retryable and opened is not None and len(opened.authors) > 1,

@@ -48,7 +48,8 @@ def _label(node: NodeRow, best: bool) -> Text:
         return name.append(node.state.replace("_", " "), style="dim")
     if node.verdict != "correct":
         lines = (node.summary or "").splitlines()
-        name.append(node.verdict.replace("_", " "), style="red")
+        verdict = "no candidate" if node.verdict == "synthesis_failed" else node.verdict.replace("_", " ")
+        name.append(verdict, style="red")
         return name.append(f"  {lines[0][:WRONG_WIDTH]}" if lines else "", style="dim")
     name.append(_speedups(node), style="green" if _is_win(node) else "")
     if node.roofline_fraction is not None:

@@ -96,7 +96,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     doubts_figures: bool = False
     """Whether figures are doubted that cannot be right, or mean nothing. A share of the roofline above 1 ends no search
     and calls for no advice, since the floor counts more than a kernel must do; nor do cores that a candidate left to
-    others who were at work. Older sessions do not say so: they took every figure as it was."""
+    others who were at work. Where the closing sentence names two baselines it says why. Older sessions do not say so:
+    they took every figure as it was."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

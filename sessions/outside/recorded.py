@@ -61,7 +61,7 @@ class RecordedSessions:
         wanted = task_name(task)
         graph = await self.graph(wanted.session)
         answer = views.known_node(graph, wanted.node)
-        if graph.closed is not None or answer.state in ("judged", "failed"):
+        if graph.closed is not None or answer.state not in ("waiting", "judging"):
             return answer
         return replace(answer, summary=unserved(graph.session))
 

@@ -47,14 +47,16 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
 
     task: str
     state: str
-    """``waiting`` (no candidate yet), ``judging``, ``judged`` or ``failed`` (no candidate came)."""
+    """``waiting`` (no candidate yet), ``judging``, ``judged``, ``failed`` (its author made none), ``withdrawn`` (nobody
+    handed one in) or ``not judged`` (the session ended first)."""
     author: str = ""
     """Outside author's name, else ``generator``, ``anthropic``, …"""
     verdict: Verdict | None = None
     correct: bool = False
+    faster: bool = False
+    """Whether the intervals that count lie above 1, as far as it was timed."""
     win: bool = False
-    """Whether the intervals that count lie above 1. Finalists are timed again before the session closes: only that
-    counts."""
+    """Whether they did when it was timed again as a finalist: what the session calls a win."""
     summary: str = ""
     """One sentence: what it is worth, or what is wrong."""
     speedup: Interval | None = None
@@ -62,8 +64,11 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     noisy: bool = False
     """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
     against: str = ""
+    """Baseline of ``speedup``: the fastest by the judge, unless the session names one."""
     ordinary: Interval | None = None
     """Of a finalist: in ordinary processes; on an accelerator as a call."""
+    ordinary_against: str = ""
+    """Baseline of ``ordinary``: the fastest there."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, from one interleaved run."""
     roofline_fraction: float | None = None
@@ -186,7 +191,7 @@ class Finish(Schema, frozen=True, kw_only=True):
     held: tuple[str, ...]
     """Leases that it waits for: until they are handed in, given back or expired."""
     judging: tuple[str, ...]
-    """Tasks whose files are being judged."""
+    """Tasks whose files are being judged: that comes before the end."""
     best: str
     """Once it is closed: node of the best; empty if none is correct."""
     win: bool
@@ -204,6 +209,7 @@ class Place(Schema, frozen=True, kw_only=True):
     author: str
     verdict: Verdict
     win: bool
+    """Whether it was timed again as a finalist, and the intervals that count lie above 1."""
     speedup: Interval | None
     """By the judge; on an accelerator on the device."""
     noisy: bool

@@ -31,6 +31,12 @@ _ORDERING = re.compile(r"\b(?:sort|topk|argsort|argmax|argmin|max|min|kthvalue|m
 NUMBERS = (("by the judge", "in ordinary processes"), ("on the device", "as a call"))
 """What the two speedups are called: of a processor, of an accelerator."""
 
+_WITHOUT_VERDICT = {
+    "withdrawn": "nobody handed in a file for this task",
+    "not judged": "the session ended before this was judged; a file that was handed in is kept in the log",
+}
+"""What is said of a node by its state."""
+
 LOG_CHARACTERS = 4000
 """Of a compiler's output that an author gets."""
 
@@ -73,7 +79,7 @@ def rows(graph: SearchGraph) -> list[TaskRow]:
 
 def _row(graph: SearchGraph, opened: SessionOpened, task: Task) -> TaskRow:
     holder, node = task.holder, graph.nodes.get(task.node)
-    diagnosis = node.diagnosis if node else None
+    diagnosis = node.diagnosis if node and node.candidate else None
     return TaskRow(
         task=f"{graph.session}/{task.node}",
         problem=opened.problem.name,
@@ -133,7 +139,9 @@ def brief(graph: SearchGraph, node: str) -> TaskBrief:
         parent=node_answer(graph, plan.parent, source=True) if plan.parent in graph.nodes else None,
         second=node_answer(graph, plan.second, source=True) if plan.second in graph.nodes else None,
         best=node_answer(graph, best.name, source=best.name != plan.parent) if best else None,
-        tried=tuple(node_answer(graph, record.name) for record in graph.nodes.values() if record.diagnosis),
+        tried=tuple(
+            node_answer(graph, name) for name, record in graph.nodes.items() if record.diagnosis and record.candidate
+        ),
         advice=_advice(plan.advice),
         skills=tuple(skill.text for skill in opened.skills),
     )
@@ -177,22 +185,25 @@ def known_node(graph: SearchGraph, name: str) -> NodeAnswer:
 def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeAnswer:
     """What is known of a node, with its ``source`` or without."""
     record = graph.nodes.get(name, NodeRecord(name))
-    diagnosis = record.confirmation_diagnosis or record.diagnosis
+    state = _progress(graph, record)
+    diagnosis = None if state == "withdrawn" else record.confirmation_diagnosis or record.diagnosis
     profile = record.confirmation or record.profile_report
     timing = profile.timing if profile else None
     compiled, candidate = record.compile_report, record.candidate
     return NodeAnswer(
         task=f"{graph.session}/{name}",
-        state=_progress(record),
+        state=state,
         author=author(graph, record),
         verdict=diagnosis.verdict if diagnosis else None,
         correct=diagnosis is not None and diagnosis.verdict is Verdict.correct,
-        win=_is_win(graph, diagnosis),
-        summary=without_seeds(diagnosis.summary) if diagnosis else "",
+        faster=_is_faster(graph, diagnosis),
+        win=_is_win(graph, record),
+        summary=without_seeds(diagnosis.summary) if diagnosis else _WITHOUT_VERDICT.get(state, ""),
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
         against=diagnosis.against if diagnosis else "",
         ordinary=diagnosis.ordinary if diagnosis else None,
+        ordinary_against=diagnosis.ordinary_against if diagnosis else "",
         times_ms=dict(timing.median_ms) if timing else {},
         roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
         bottleneck=diagnosis.bottleneck if diagnosis else "",
@@ -220,15 +231,30 @@ def _advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
     return tuple(replace(item, reason=without_seeds(item.reason)) for item in advice)
 
 
-def _progress(record: NodeRecord) -> str:
+def _progress(graph: SearchGraph, record: NodeRecord) -> str:
+    """One of the states of :class:`NodeAnswer`."""
+    if record.name in graph.tasks.tasks and state_of(graph, graph.tasks.tasks[record.name]) == "withdrawn":
+        return "withdrawn"
     if record.synthesis_failure:
         return "failed"
     if record.diagnosis:
         return "judged"
+    if graph.closed is not None:
+        return "not judged"
     return "judging" if record.candidate else "waiting"
 
 
-def _is_win(graph: SearchGraph, diagnosis: NodeDiagnosed | None) -> bool:
+def _is_win(graph: SearchGraph, record: NodeRecord) -> bool:
+    """Whether the session counts it as a win, by the rule of its close: of its best the close itself says so."""
+    if graph.closed is not None and graph.closed.best == record.name:
+        return graph.closed.win
+    confirmed = record.confirmation_diagnosis
+    # Older sessions went by the first timing where nothing was timed again.
+    counted = confirmed or (record.diagnosis if opened_of(graph).confirmations <= 1 else None)
+    return _is_faster(graph, counted)
+
+
+def _is_faster(graph: SearchGraph, diagnosis: NodeDiagnosed | None) -> bool:
     """Whether the intervals that count lie above 1, as far as they were measured, and nothing stands against it."""
     if diagnosis is None or diagnosis.speedup is None or diagnosis.broken_contract:
         return False
@@ -312,18 +338,22 @@ def _withdrawn(graph: SearchGraph) -> tuple[str, ...]:
 def finish(graph: SearchGraph) -> Finish:
     """How far a session is that was asked to end."""
     closed, held = graph.closed, tuple(lease.id for lease in graph.tasks.held()) if graph.closed is None else ()
-    waits = "the best candidates are confirmed"
+    judging = tuple(f"{graph.session}/{node.name}" for node in graph.own() if _progress(graph, node) == "judging")
+    waits = [f"{', '.join(judging)} is judged"] * bool(judging)
     if held:
-        waits = f"it waits for what is held; where nothing comes: `kernelswarm tasks release {' '.join(held)}`"
+        waits.append(f"what is held may come (where nothing does: `kernelswarm tasks release {' '.join(held)}`)")
+    waits.append("the best candidates are confirmed")
     return Finish(
         session=graph.session,
         state="closed" if closed else "open",
         held=held,
-        judging=tuple(f"{graph.session}/{node.name}" for node in graph.own() if _progress(node) == "judging"),
+        judging=judging,
         best=closed.best if closed else "",
         win=closed is not None and closed.win,
         withdrawn=_withdrawn(graph),
-        detail=closed.detail if closed else waits,
+        detail=closed.detail
+        if closed
+        else f"not ended yet: {', then '.join(waits)}. `kernelswarm tasks finish {graph.session} --wait 300` waits",
     )
 
 
@@ -338,7 +368,7 @@ def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
                 task=f"{graph.session}/{record.name}",
                 author=author(graph, record),
                 verdict=diagnosis.verdict,
-                win=_is_win(graph, diagnosis),
+                win=_is_win(graph, record),
                 speedup=diagnosis.speedup,
                 noisy=is_noise(diagnosis.speedup),
                 ordinary=diagnosis.ordinary,

@@ -7,6 +7,7 @@ import given
 from kernelswarm.agents.analyst import diagnose
 from kernelswarm.schemas import (
     EQUAL_VALUES,
+    OUTSIDE,
     AdviceAction,
     Bottleneck,
     CandidateProfiled,
@@ -275,6 +276,13 @@ def test_an_exhausted_backend_is_passed_on() -> None:
     event = SynthesisFailed(backend="playbook", reason="nothing new", exhausted=True)
     diagnosis = diagnose(given.graph_with(("n001", event)), "n001", event)
     assert diagnosis.exhausted and diagnosis.verdict is Verdict.synthesis_failed
+
+
+@pytest.mark.parametrize(("awaits_hand_ins", "says"), [(True, "nobody came"), (False, "outside made no candidate: n")])
+def test_a_task_that_nobody_handed_in_is_nobodys_failure(awaits_hand_ins: bool, says: str) -> None:
+    event = SynthesisFailed(backend=OUTSIDE, reason="nobody came")
+    first = given.opened(awaits_hand_ins=awaits_hand_ins)
+    assert diagnose(given.graph_with(("n001", event), first=first), "n001", event).summary.startswith(says)
 
 
 def test_the_same_events_give_the_same_diagnosis() -> None:

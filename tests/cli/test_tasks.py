@@ -23,6 +23,7 @@ from kernelswarm.schemas import (
     OUTSIDE,
     BaselinesMeasured,
     ClaimRequested,
+    Event,
     InputError,
     Intent,
     Interval,
@@ -30,9 +31,12 @@ from kernelswarm.schemas import (
     NodePlanned,
     SessionClosed,
     StopRequested,
+    SynthesisFailed,
+    Verdict,
 )
 from kernelswarm.sessions.outside import views
 from kernelswarm.sessions.outside.joining import outside_author
+from kernelswarm.sessions.outside.records import HandInAnswer
 
 
 @pytest.mark.parametrize("command", ["list s-1", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
@@ -156,6 +160,10 @@ def test_several_files_come_as_one_list(monkeypatch: pytest.MonkeyPatch) -> None
     assert drafts(["-"]) == wanted
 
 
+def say(graph: SearchGraph, event: Event, node: str = "") -> None:
+    graph.apply(given.envelope_of(event, node=node, index=100 + len(graph.nodes)), event)
+
+
 @pytest.fixture
 def graph() -> SearchGraph:
     """One node was handed in and judged, its child is held."""
@@ -221,17 +229,58 @@ def test_both_speedups_of_a_finalist_are_named_by_what_they_are(
     graph.opened = given.opened(synthesizer=OUTSIDE, pool=given.pool(platform=platform))
     event = given.diagnosed(1.4, ordinary=given.interval(0.9), confirmation=True)
     graph.apply(given.envelope_of(event, node="n001", index=9), event)
-    closed = SessionClosed(reason=FINISHED, best="n001", detail="no win found", speedup=event.ordinary)
+    is_win = platform == "nvidia"
+    closed = SessionClosed(reason=FINISHED, best="n001", win=is_win, detail="no win found", speedup=event.ordinary)
     graph.apply(given.envelope_of(closed, index=10), closed)
     board = views.leaderboard(graph)
     (place,) = board.places
     assert (place.speedup, place.ordinary, board.speedup) == (event.speedup, event.ordinary, event.ordinary)
-    assert place.win == views.node_answer(graph, "n001").win == (platform == "nvidia")
+    assert place.win == views.node_answer(graph, "n001").win == is_win
     task_text.print_leaderboard(board)
     task_text.print_finish(views.finish(graph))
     shown = capsys.readouterr().out
     assert all(name in shown for name in (*names, "1.40x", "0.90x"))
     assert shown.count("withdrawn  nobody handed in s-test1/n002") == 2
+
+
+def test_a_win_is_what_the_session_calls_one(graph: SearchGraph) -> None:
+    def is_win() -> bool:
+        (place,) = views.leaderboard(graph).places
+        assert place.win == views.node_answer(graph, "n001").win
+        return place.win
+
+    graph.opened = given.opened(synthesizer=OUTSIDE, confirmations=3)
+    assert views.node_answer(graph, "n001").faster and not is_win(), "it was timed once"
+    say(graph, given.diagnosed(1.4, confirmation=True, ordinary=given.interval(1.3)), "n001")
+    assert is_win()
+    say(graph, SessionClosed(reason="minutes", best="n001", detail="no win found"))
+    assert views.node_answer(graph, "n001").faster and not is_win(), "the close has the last word"
+
+
+def test_what_nobody_handed_in_is_no_failure_and_what_is_not_judged_in_time_says_so(
+    graph: SearchGraph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = graph.nodes["n001"].plan
+    assert plan is not None
+    say(graph, plan, "n003")
+    say(graph, StopRequested(reason=FINISHED))
+    failed = SynthesisFailed(backend=OUTSIDE, reason="nobody handed in a file before the session ended")
+    say(graph, failed, "n003")
+    say(graph, given.diagnosed(verdict=Verdict.synthesis_failed), "n003")
+    say(graph, given.candidate("late", backend=OUTSIDE), "n002")
+    answer = views.node_answer(graph, "n003")
+    assert (answer.state, answer.verdict) == ("withdrawn", None) and views.rows(graph)[-1].verdict is None
+    assert "nobody handed in" in answer.summary
+    assert [tried.task for tried in views.brief(graph, "n002").tried] == ["s-test1/n001"]
+    going_on = views.finish(graph)
+    assert (going_on.state, going_on.judging) == ("open", ("s-test1/n002",))
+    assert going_on.detail.startswith("not ended yet: s-test1/n002 is judged, then the best candidates are confirmed")
+    say(graph, SessionClosed(reason="minutes", best="n001", detail="no win found"))
+    late = views.node_answer(graph, "n002")
+    assert late.state == "not judged" and "the session ended before" in late.summary
+    assert views.finish(graph).judging == () and views.finish(graph).detail == "no win found"
+    task_text.print_hand_in(HandInAnswer(lease="s-test1/n002/1", accepted=True, answer=late))
+    assert "s-test1/n002  not judged\n" in capsys.readouterr().out
 
 
 def test_a_time_that_is_too_noisy_is_said_to_be_wherever_a_speedup_is_shown(
