@@ -138,7 +138,8 @@ NEEDS_ITS_INPUTS = {
         HEAD + "def reference(x): return (x * x + 1e5).sum(-1) - x.shape[-1] * 1e5\n",
         {"tiny", "infinite", "nan"},
     ),
-    "waves": (HEAD + "def reference(x): return (x * 1e5).sin()\n", set(VALUE_VARIANTS)),
+    # All but a few numbers of a dominated row are small: what jumps is let be, and the others are judged.
+    "waves": (HEAD + "def reference(x): return (x * 1e5).sin()\n", {*VALUE_VARIANTS} - {"dominated"}),
 }
 
 

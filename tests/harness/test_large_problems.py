@@ -16,7 +16,7 @@ from kernelswarm.hardware.harness.inputs.held_out import HELD_OUT
 from kernelswarm.hardware.harness.inputs.variants import ALL, CENTRED, FAR, FEW, SPREAD, STRIDED
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.reference_process import ReferenceProcess
-from kernelswarm.hardware.harness.tensors import compare
+from kernelswarm.hardware.harness.tensors import right_answer
 from kernelswarm.hardware.harness.tensors.bounds import Tolerance
 from kernelswarm.hardware.harness.tensors.compare import Target
 from kernelswarm.hardware.harness.validation_process import memory_needed, memory_needed_on_device
@@ -163,8 +163,8 @@ def test_an_oracle_kept_in_float32_says_the_same(monkeypatch: pytest.MonkeyPatch
     native = exact.to(dtype)
     near, far = native * (1 + 2e-7), native * (1 + 0.1)
     unrounded = Target(native, exact, Tolerance())
-    monkeypatch.setattr(compare, "LARGE", 100)
-    monkeypatch.setattr(compare, "_WEIGHED", 100)
+    monkeypatch.setattr(right_answer, "LARGE", 100)
+    monkeypatch.setattr(right_answer, "_WEIGHED", 100)
 
     rounded = Target(native, exact, Tolerance())
 
@@ -177,7 +177,7 @@ def test_an_oracle_kept_in_float32_says_the_same(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_narrow_tolerance_keeps_the_oracle_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare, "LARGE", 100)
+    monkeypatch.setattr(right_answer, "LARGE", 100)
     exact = torch.rand(500, dtype=torch.float64)
 
     assert Target(exact.float(), exact, Tolerance(relative=1e-7))._oracle.dtype == torch.float64

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from ..calls.answering import Refused, attempt
-from ..inputs.sizes import overlaps
+from ..inputs.sizes import REDRAWN_BYTES, overlaps
 from ..inputs.variants import SMALL_BYTES
 from ..messages.commands import Open
 from ..tensors import values
-from ..tensors.bounds import EPSILON, SHAKES, STEADY, read_tolerance
+from ..tensors.bounds import SHAKES, read_tolerance
 from ..tensors.compare import Target
 from .effects import Called, called
 from .other_kernels import by_other_kernels
@@ -22,9 +22,9 @@ from .user_values import explained
 NEARLY_EQUAL = -32.0, 32.0
 """Epsilons of the outputs by which computed scores are moved, and the opposite: one of both exchanges neighbours."""
 FAR = 32 * 2.0**-23
-"""Inputs move by so much to find edges: a sum of many large numbers is off by as much, in any order, and one movement
-by an epsilon may miss the only row in thousands whose softmax hangs on it. Of outputs of lower precision an epsilon is
-more."""
+"""Inputs move by so much to find what jumps: a sum of many large numbers is off by as much, in any order, and one
+movement by an epsilon may miss the only row in thousands whose softmax hangs on it. Of outputs of lower precision an
+epsilon is more."""
 FEW, FEW_SHAKES = 4096, 2
 """The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
 
@@ -42,8 +42,8 @@ def targets_of(
     that it leaves.
 
     With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
-    the farthest of several movements, of one where inputs are large and outputs have many numbers. And it is known
-    whether it hangs on the order of equal numbers, or of nearly equal ones that are computed.
+    the farthest of several movements, of one where inputs are large and outputs have many numbers. Elements that jump
+    (:mod:`..tensors.jumps`) are found everywhere.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
     come before it.
 
@@ -66,14 +66,17 @@ def targets_of(
     epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
     shaken = [precise_for(epsilon, seed) for seed in range(count)]
     reordered: list[list[Any]] = []
-    if shake and ties.met:
+    if ties.met:
         with TieOrder(reverse=True):
             reordered.append(precise_for(0.0))
-    if shake and ties.met_computed:
-        for seed, way in itertools.product(range(2), NEARLY_EQUAL):
+    if ties.met_computed:
+        for seed, way in itertools.product(range(2 if shake else 1), NEARLY_EQUAL):
             with TieOrder(move=way * epsilon, seed=seed):
                 reordered.append(precise_for(0.0))
-    far = precise_for(FAR, count) if shake and epsilon < FAR else [None] * len(native)
+    share = min(32 * epsilon, max(FAR, epsilon))
+    ways = (share, -share) if values.size_of(inputs) <= REDRAWN_BYTES else (share,)
+    is_moved = ties.met_step or (shake and epsilon < share)
+    far = [precise_for(way, count) for way in ways] if is_moved else []
     tolerance = read_tolerance(reference.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -84,20 +87,21 @@ def targets_of(
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
-        moved, other = [outputs.pop(0) for outputs in shaken], others.pop(0) if others else None
-        targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
+        targets.append(
+            Target(
+                native.pop(0),
+                precise.pop(0),
+                tolerance,
+                [outputs.pop(0) for outputs in shaken],
+                others.pop(0) if others else None,
+                [outputs.pop(0) for outputs in far],
+                [outputs.pop(0) for outputs in reordered],
+                share / epsilon,
+            )
+        )
         targets[-1].entry = parts[len(targets) - 1]
         targets[-1].overlaps = shared.pop(0)
-        targets[-1].is_stable &= not _is_beside_an_edge(targets[-1], far.pop(0), FAR / epsilon)
-        in_other_orders = [outputs.pop(0) for outputs in reordered]
-        targets[-1].hangs_on_ties = any(map(targets[-1].jumps_to, in_other_orders))
     return targets
-
-
-def _is_beside_an_edge(target: Target, moved: Any, epsilons: float) -> bool:
-    """Whether inputs that move by so many epsilons, to the answer ``moved``, move it much more than that many times."""
-    usual = epsilons * max(target.sensitivity, EPSILON.get(target.dtype, EPSILON["float32"]))
-    return target.floating and moved is not None and target.distance_to(moved) > STEADY * usual
 
 
 def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]:

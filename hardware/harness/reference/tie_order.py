@@ -15,6 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 _aten = torch.ops.aten
 _UNDEFINED = frozenset({_aten.topk, _aten.sort, _aten.kthvalue, _aten.median, _aten.nanmedian, _aten.mode})
 """Those that return values and places along a dimension."""
+_STEPS = frozenset(
+    getattr(_aten, name)
+    for name in (
+        *("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide", "sign", "heaviside"),
+        *("gt", "ge", "lt", "le", "eq", "ne", "argmax", "argmin", "max", "min", "sort", "searchsorted", "bucketize"),
+    )
+)
+"""Those whose answer may jump where a number moves: of ``max`` and ``min`` the places."""
 
 
 class TieOrder(TorchDispatchMode):  # type: ignore[misc]
@@ -29,11 +37,14 @@ class TieOrder(TorchDispatchMode):  # type: ignore[misc]
         self._move, self._seed = move, seed
         self.met = False
         """Whether one met equal numbers so far."""
+        self.met_step = False
+        """Whether the answer may jump where numbers move, at a rounding or a comparison."""
         self.met_computed = False
         """Whether one met numbers that were computed in float64: no input in a lower precision is like that."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        self.met_step = self.met_step or _is_step(func, args, kwargs)
         if func.overloadpacket not in _UNDEFINED:
             return func(*args, **kwargs)
         given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
@@ -52,6 +63,15 @@ class TieOrder(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         chosen, places = func(values.flip(dim), *args[1:], **kwargs)
         return chosen, last - places
+
+
+def _is_step(func: Any, args: Any, kwargs: Any) -> bool:
+    if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_floating_point():
+        return False
+    if func.overloadpacket is _aten._to_copy:
+        return kwargs.get("dtype") not in (None, torch.float64)
+    is_place = func.overloadpacket in (_aten.max, _aten.min) and len(func._schema.returns) < 2
+    return func.overloadpacket in _STEPS and not is_place
 
 
 def _moved(values: torch.Tensor, share: float, seed: int) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 The rule: the reference runs; in float64 it gives the same whole numbers, is finite in the same places and, where no
 input is special, gives no NaN; its own error, and how far its answer moves when every input moves by an epsilon, stay
-moderate (:func:`..tensors.bounds.is_moderate`). So a problem whose inputs must lie in some range takes no harm
+moderate (:func:`..tensors.bounds.moderate_error`). So a problem whose inputs must lie in some range takes no harm
 from a variant that leaves it, provided its reference shows that: by raising, by NaN, by losing its digits.
 
 At a shape that the problem does not name (:mod:`..inputs.held_out`) inputs and answers must also be of the types and
@@ -83,20 +83,12 @@ def changed(
             if values.size_of(base) > REDRAWN_BYTES:
                 break
             base = draw(seed + attempt)
-    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error, ties=not allows_nonfinite(variant))
+    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error)
 
 
 def _changed(
-    reference: ReferenceProblem,
-    problem: Open,
-    base: list[Any],
-    variant: str,
-    seed: int,
-    error: float,
-    *,
-    ties: bool = False,
+    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int, error: float
 ) -> tuple[list[Any], list[Target]]:
-    """``ties``: outputs may hang on the order of equal numbers. Those that do need only be finite."""
     inputs = derive(base, variant, seed)
     if inputs is None:
         raise InvalidVariant("it has no floating numbers that may be others")
@@ -118,7 +110,7 @@ def _changed(
         for target in targets:
             # What was chosen is told by whole numbers, and by how many times each of them was.
             target.is_judged = target.is_judged and target.floating
-        if not ties or not any(target.is_judged for target in targets):
+        if allows_nonfinite(variant) or not any(target.is_judged for target in targets):
             raise InvalidDraw(TIES)
     return inputs, targets
 

@@ -2,152 +2,20 @@
 
 import functools
 import math
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from ..messages.commands import UNMEASURABLE, Compared, Expected, Output
-from ..messages.state import StateEntry
-from .bounds import EPSILON, LEAST_ERROR, MULTIPLE, Tolerance, bound_for, is_moderate, is_steady
-from .flat import chunks_of, flat, rms_of_finite, text_of, unravel, untouched
+from .bounds import Tolerance
+from .flat import chunks_of, flat, text_of, unravel, untouched
 from .output_transfer import Written
-from .tensor_placement import current_device
-from .values import all_finite, dtype_name
-
-LARGE = 1 << 27
-"""Elements. The float64 oracle of a larger output would fill the memory that its inputs need: it is kept in float32
-once the reference's own error is known. That moves it by 2^-24 at most, a thirtieth of the least bound there is."""
-_LEAST_BOUND, _LARGEST = 2.0**-20, 1e38
-_WEIGHED = 1 << 24
-"""Elements. What a difference counts is kept for smaller outputs, and made anew for larger ones."""
+from .right_answer import RightAnswer
 
 
-class Target:
-    """One expected output: the oracle, and how far from it the reference itself is."""
-
-    entry: StateEntry | None = None
-    """What it is of the state; None for what a call returns."""
-    is_judged = True
-    """Whether candidates are held to it."""
-    hangs_on_ties = False
-    """Whether it is another one where (nearly) equal numbers are taken in another order: finite ones will do then."""
-    overlaps = False  # Whether elements of the reference's share memory.
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether it is what a caller sees: an output, or an input that is written."""
-        return self.entry is None or self.entry.tensor >= 0
-
-    def __init__(
-        self, native: Any, precise: Any, tolerance: Tolerance, shaken: Sequence[Any] = (), other: Any = None
-    ) -> None:
-        """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
-
-        ``shaken`` are like ``precise``, for inputs that are off by an epsilon at most, where the bound has to know what
-        that does to the answer. ``other`` is like ``native``, by other kernels of torch: the larger error of the two
-        is the reference's own.
-        """
-        self._tolerance = tolerance
-        self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
-        self.shape: tuple[int, ...] = ()
-        self.dtype = ""
-        if isinstance(native, torch.Tensor):
-            self.shape, self._dtype, self.dtype = tuple(native.shape), native.dtype, dtype_name(native.dtype)
-        elif native is None:
-            self.kind = "none"
-        self.floating = self.kind == "float" or (
-            self.kind == "tensor" and (native.is_floating_point() or native.is_complex())
-        )
-        self.is_stable = self.floating or _is_same(precise, native)  # Whether float64 says the same beside it, too.
-        precise = precise if self.floating and _is_as_precise(precise, native) else None
-        self.float64 = precise is not None or not self.floating
-        self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
-        self._chunk = current_device().chunk
-        self.where_finite = False  # Whether any answer will do where the right one is not finite.
-        self._oracle = flat(native if precise is None else precise, self.floating)
-        self._prepare_special(flat(native, False))
-        self._weight: torch.Tensor | None = None
-        if self.floating and self._oracle.numel() <= _WEIGHED:
-            self._weight = self._weights(self._oracle)
-        self.reference_error = min(self.distance_to(native), UNMEASURABLE)
-        if other is not None and self.fits(other):
-            # A kernel of torch that is far off would say nothing.
-            least = LEAST_ERROR.get(self.dtype, 0.0) * EPSILON.get(self.dtype, 0.0)
-            self.reference_error = max(
-                self.reference_error, min(self.distance_to(other), MULTIPLE * max(self.reference_error, least))
-            )
-        known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
-        self._movements = [self.distance_to(moved) for moved in known]
-        self.sensitivity = max(self._movements, default=0.0)
-        self.bound = bound_for(
-            self.dtype or {"float": "float32"}.get(self.kind, ""),
-            self.reference_error,
-            float64=precise is not None,
-            tolerance=tolerance,
-            sensitivity=self.sensitivity,
-        )
-        if self._may_be_rounded():
-            self._oracle = self._oracle.float()
-
-    def _may_be_rounded(self) -> bool:
-        """Whether the oracle is too large to keep in float64, and float32 says as much for the bound that holds."""
-        if self._oracle.numel() <= LARGE or not self.float64 or self.dtype not in ("float32", "float16", "bfloat16"):
-            return False
-        parts = chunks_of(self._oracle, self._chunk)
-        is_tight = self._tolerance.is_given or self.bound < _LEAST_BOUND or self._special is not None
-        return not is_tight and all(float(part.abs().max()) < _LARGEST for part in parts)
-
-    def doubt(self, *, may_be_nan: bool, usual: float = 0.0) -> str:
-        """Why the reference does not say what is right here; empty if it does (docs/judge.md gives the rule).
-
-        An error like the ``usual`` one, on the problem's own inputs, raises no doubt.
-        """
-        if self.hangs_on_ties and self._agrees_on_nonfinite():
-            return ""
-        if not self.is_stable:
-            return "float64 gives another answer, there or where inputs move by 32 epsilons"
-        if not self.floating:
-            return ""
-        if not self.float64:
-            return "it does not run in float64"
-        if not self._agrees_on_nonfinite():
-            return "it is not finite where float64 is, or the other way round"
-        if not may_be_nan and bool(self._oracle.isnan().any()):
-            return "its answer is not a number"
-        error = max(self.reference_error, self.sensitivity)
-        if self._tolerance.is_given:
-            return "" if MULTIPLE * error <= self.bound else f"its error is {error:.2g}, the tolerance {self.bound:.2g}"
-        if not is_moderate(self.dtype or "float32", error, usual):
-            return f"its error is {error:.2g}"
-        if not is_steady(self.dtype or "float32", self._movements):
-            usual = statistics.median(self._movements)
-            return f"its answer moves by {usual:.2g} or {self.sensitivity:.2g} when inputs move by an epsilon"
-        return ""
-
-    def jumps_to(self, precise: Any) -> bool:
-        """Whether ``precise``, an answer of float64, is no rounding of this one; None: there is no such thing."""
-        if precise is None:
-            return False
-        if not self.floating:
-            return not self.accepts(precise)
-        return not is_moderate(self.dtype or "float32", self.distance_to(precise))
-
-    def distance_to(self, answer: Any) -> float:
-        """The largest error of ``answer``, a number or tensor of this one's shape in any precision."""
-        return self.error(chunks_of(flat(answer, False), self._chunk))[0]
-
-    def _agrees_on_nonfinite(self) -> bool:
-        if self._special is None:
-            return True
-        precise, native = self._oracle[self._special], self._native_special[self._special]
-        return bool(((precise == native) | (precise.isnan() & native.isnan())).all())
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether oracle and reference are, everywhere."""
-        return self._special is None
+class Target(RightAnswer):
+    """One expected output, which answers of others are compared with."""
 
     def expected(self) -> Expected:
         """What the supervisor may know of it."""
@@ -203,12 +71,6 @@ class Target:
         far = error >= UNMEASURABLE or (error > 0 and not self.bound)
         return math.inf if far else error / self.bound if self.bound else 0.0
 
-    def fits(self, answer: Any) -> bool:
-        """Whether ``answer`` has this output's kind, dtype and shape."""
-        if not isinstance(answer, torch.Tensor):
-            return type(answer).__name__ == self.kind
-        return self.kind == "tensor" and tuple(answer.shape) == self.shape and answer.dtype == self._dtype
-
     @functools.cached_property
     def mean(self) -> float:
         """Mean of the oracle's elements."""
@@ -216,66 +78,6 @@ class Target:
         total = sum(float(part.double().sum()) for part in chunks_of(self._oracle, self._chunk))
         mean = total / count if count else 0.0
         return mean if math.isfinite(mean) and self.floating else float(round(mean)) if math.isfinite(mean) else 0.0
-
-    def _prepare_special(self, native: torch.Tensor) -> None:
-        """Where oracle or reference are not finite, either's answer will do; elsewhere the oracle's.
-
-        Where they say NaN, any answer will do that is not finite: ``x * sigmoid(x)`` and ``x / (1 + exp(-x))`` are
-        both right, and differ at minus infinity.
-        """
-        self._special: torch.Tensor | None
-        self._rms, self._native_special, self._special = 0.0, torch.empty(0), None
-        if not self.floating:
-            return
-        self._rms, is_finite = rms_of_finite(self._oracle, self._chunk)
-        if is_finite and all(map(all_finite, chunks_of(native, self._chunk))):
-            return
-        self._special = ~(torch.isfinite(self._oracle) & torch.isfinite(native))
-        self._native_special = native
-
-    def error(self, chunks: Iterator[torch.Tensor], enough: float = UNMEASURABLE) -> tuple[float, int]:
-        """Largest error over ``chunks`` (in the output's own dtype) and the flat index of the worst element.
-
-        Those behind one with an error of more than ``enough`` are not looked at.
-        """
-        worst, worst_index, begin = 0.0, 0, 0
-        for chunk in chunks:
-            errors = self._errors(chunk, begin)
-            if errors.numel():
-                largest = float(errors.max())
-                if not largest <= worst:
-                    index = int(torch.nan_to_num(errors, nan=math.inf).argmax())
-                    worst, worst_index = (largest if math.isfinite(largest) else UNMEASURABLE), begin + index
-            if worst >= UNMEASURABLE or worst > enough:
-                break
-            begin += chunk.numel()
-        return worst, worst_index
-
-    def _errors(self, got: torch.Tensor, begin: int) -> torch.Tensor:
-        end = begin + got.numel()
-        oracle = self._oracle[begin:end]
-        if self.hangs_on_ties:
-            return (oracle.isfinite() & ~got.isfinite()).double() * UNMEASURABLE
-        if not self.floating:
-            return (got != oracle).double() * UNMEASURABLE
-        # A copy even of what is in float64 already: it is changed below.
-        wide = got.to(torch.float64, copy=True)
-        weight = self._weights(oracle) if self._weight is None else self._weight[begin:end]
-        if self._special is None:
-            return wide.sub_(oracle).abs_().mul_(weight)
-        special = self._special[begin:end].nonzero().squeeze(1)
-        native, precise, answer = self._native_special[begin:end][special], oracle[special], wide[special]
-        agrees = (answer == native) | (answer == precise) | (~answer.isfinite() & (native.isnan() | precise.isnan()))
-        return wide.sub_(oracle).abs_().mul_(weight).index_fill_(0, special[agrees | self.where_finite], 0.0)
-
-    def _weights(self, oracle: torch.Tensor) -> torch.Tensor:
-        """What a difference counts at each element: the inverse of what is allowed there, or of its size."""
-        size = oracle.double().abs()
-        if self._tolerance.is_absolute:
-            scale = size.mul_(self._tolerance.rtol or 0.0).add_(self._tolerance.atol or 0.0)
-        else:
-            scale = size.add_(self._rms)
-        return scale.reciprocal_().clamp_(max=UNMEASURABLE)
 
     def written(self, file: Written, position: int, step: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
         """What a candidate wrote at ``position``, and what is right, flat in float64; empty for what is no tensor.
@@ -296,21 +98,6 @@ class Target:
         """What a candidate wrote at ``position``, in this output's own type and shape; it is no number."""
         return torch.cat([chunk.clone() for chunk in self.read(file, position)]).view(self.shape)
 
-    @property
-    def right(self) -> torch.Tensor:
-        """What is right, in this output's shape: integers as they are, else in float64. It is no complex tensor."""
-        return self._oracle.view(self.shape)
-
-    @property
-    def is_complex(self) -> bool:
-        """Whether it is a tensor of complex numbers."""
-        return self.kind == "tensor" and self._dtype.is_complex
-
-    @property
-    def is_index(self) -> bool:
-        """Whether it may be indices: a tensor of whole numbers."""
-        return self.kind == "tensor" and not self.floating and self._dtype is not torch.bool
-
     def after(self, position: int) -> int:
         """Where the next output begins in a file that has this one at ``position``."""
         return position + (math.prod(self.shape) * self._dtype.itemsize if self.kind == "tensor" else 0)
@@ -320,6 +107,8 @@ class Target:
         if self.kind != "tensor":
             return self._compare_number(output, index, bound), position
         error, worst_index = self.error(self.read(file, position))
+        if error > bound and (allowed := self.allowed_error(self.read(file, position), bound)) is not None:
+            error = allowed
         ok = error <= bound
         result = Compared(
             ok=ok,
@@ -378,19 +167,6 @@ class Target:
 
     def _element_width(self) -> int:
         return int(self._dtype.itemsize) // (2 if self._dtype.is_complex else 1)
-
-
-def _is_as_precise(precise: Any, native: Any) -> bool:
-    if isinstance(native, torch.Tensor):
-        wide = (torch.float64, torch.complex128)
-        return isinstance(precise, torch.Tensor) and precise.shape == native.shape and precise.dtype in wide
-    return isinstance(precise, float)
-
-
-def _is_same(precise: Any, native: Any) -> bool:
-    if not isinstance(native, torch.Tensor) or not isinstance(precise, torch.Tensor):
-        return True
-    return precise.shape == native.shape and bool((precise == native).all())
 
 
 def relative_bound(tolerance: Tolerance, targets: list[Target]) -> float | None:

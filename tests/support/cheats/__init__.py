@@ -10,7 +10,21 @@ from pathlib import Path
 from .attacks import AFTER, ATTACKS, CONTROLS
 from .expected import Expected, Guarantee, is_
 from .gpu import MIDDLE_GPU, PRODUCT_GPU, ROWS_GPU, SMALL_GPU
-from .problems import AVERAGE, BATCHNORM, DISTANCE, GATE, HEADS, LOSS, PAIR, PRODUCT, ROUTER, SCORES, STEP, TWO_SIZES
+from .problems import (
+    AVERAGE,
+    BATCHNORM,
+    DISTANCE,
+    GATE,
+    HEADS,
+    LOSS,
+    PAIR,
+    PRODUCT,
+    ROUNDING,
+    ROUTER,
+    SCORES,
+    STEP,
+    TWO_SIZES,
+)
 from .rows import ROWS
 from .white_box import ANSWERS, FREEZING, SEGMENTS, SHARES, SMALL, STEPS, TRIANGLE, WHEN_TIMED
 
@@ -61,6 +75,7 @@ SUITES = {
     "gate": _suite("gate", GATE),
     "heads": _suite("heads", HEADS),
     "router": _suite("router", ROUTER),
+    "rounding": _suite("rounding", ROUNDING),
     "step": _suite("step", STEP),
     "scores": _suite("scores", SCORES),
     "loss": _suite("loss", LOSS),

@@ -50,6 +50,13 @@ ROUTER = {
     "no_maximum_beside_ties": is_("wrong_numbers", says="is nan"),
 }
 
+ROUNDING = {
+    # A naive evaluator allows no number on the other side of a step.
+    "honest_steps": is_("correct", naive=None),
+    "clamped_beside_steps": is_("wrong_numbers", says="at shape main (on"),
+    "skips_steps_when_large": is_("wrong_numbers", naive=None, says="at shape main"),
+}
+
 HEADS = {"expands_outputs": is_("wrong_shape", says="share memory")}
 
 GATE = {
