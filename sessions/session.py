@@ -87,7 +87,7 @@ async def open_session(
         cautious=True,
         heeds_files=True,
         awaits_hand_ins=True,
-        doubts_figures=True,
+        closer_diagnoses=True,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

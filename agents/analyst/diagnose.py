@@ -103,7 +103,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
 
 
 def _is_passed(graph: SearchGraph, roofline: Roofline) -> bool:
-    return graph.opened is not None and graph.opened.doubts_figures and roofline.fraction > 1.0
+    return graph.opened is not None and graph.opened.closer_diagnoses and roofline.fraction > 1.0
 
 
 def _by_shape(report: ProfileReport, baseline: str) -> tuple[ShapeSpeedup, ...]:

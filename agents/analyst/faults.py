@@ -58,7 +58,9 @@ def _at_line(error: Diagnostic) -> str:
 def verification(graph: SearchGraph, node: str, event: VerificationFailed) -> NodeDiagnosed:
     """It is wrong, or not honest."""
     evidence = event.report.evidence or Evidence(message=str(event.report.verdict))
-    return _fault(event.report.verdict, evidence, event.confirmation)
+    is_close = graph.opened is not None and graph.opened.closer_diagnoses
+    way = GRADIENTS if is_close and event.report.verdict is Verdict.wrong_gradients else ""
+    return _fault(event.report.verdict, evidence, event.confirmation, way)
 
 
 def profiling(event: ProfilingFailed) -> NodeDiagnosed:
@@ -67,14 +69,14 @@ def profiling(event: ProfilingFailed) -> NodeDiagnosed:
     return _fault(event.report.verdict, evidence, event.confirmation)
 
 
-def _fault(verdict: Verdict, evidence: Evidence, confirmation: bool) -> NodeDiagnosed:
+def _fault(verdict: Verdict, evidence: Evidence, confirmation: bool, way: str = "") -> NodeDiagnosed:
     return NodeDiagnosed(
         verdict=verdict,
         fitness=0.0,
         bottleneck=Bottleneck.fault,
         summary=f"{verdict.replace('_', ' ')}: {evidence.message}",
         evidence=tuple(_findings(verdict, evidence)),
-        advice=tuple(_mend(verdict, evidence)),
+        advice=tuple(_mend(verdict, evidence, way)),
         confirmation=confirmation,
     )
 
@@ -94,8 +96,15 @@ INACCURATE = (Verdict.wrong_numbers, Verdict.wrong_state, Verdict.lower_precisio
 """What more accurate arithmetic may mend."""
 
 
-def _mend(verdict: Verdict, evidence: Evidence) -> Iterator[Advice]:
+GRADIENTS = (
+    "compute it all in a torch.autograd.Function with its backward pass, or under torch.no_grad(): without a graph the "
+    "finished file leaves gradients to the reference"
+)
+"""What mends wrong gradients. Parts that keep a graph beside parts that lose it are the usual cause."""
+
+
+def _mend(verdict: Verdict, evidence: Evidence, way: str) -> Iterator[Advice]:
     if verdict in INACCURATE and not evidence.message.startswith(EQUAL_VALUES):
         yield Advice(action=AdviceAction.more_accurate_math, reason=evidence.message, weight=2.0)
-    yield Advice(action=AdviceAction.repair, reason=evidence.message)
+    yield Advice(action=AdviceAction.repair, reason=way or evidence.message)
     yield Advice(action=AdviceAction.simplify, reason=f"the fault is {verdict.replace('_', ' ')}", weight=0.5)

@@ -48,7 +48,7 @@ class Limits:
     fraction: float | None
     """Of the roofline; None if unknown, or doubted because the candidate is faster than its floor."""
     is_floor_passed: bool
-    """Whether it is faster, and that is heeded (:attr:`.SessionOpened.doubts_figures`)."""
+    """Whether it is faster, and that is heeded (:attr:`.SessionOpened.closer_diagnoses`)."""
     floor_ms: float | None
     limit: str
     """``memory`` or ``compute``; empty if unknown."""
@@ -83,10 +83,10 @@ class Limits:
         cores_used = cpu_ms / median if cpu_ms and median > 0 else None
         if opened.cautious and cores_used is not None and cores_used > MOST_CORES * cores:
             cores_used = None
-        if opened.doubts_figures and report.timing.largest_load >= LEAST_LOAD:
+        if opened.closer_diagnoses and report.timing.largest_load >= LEAST_LOAD:
             cores_used = None  # what it left idle beside others nobody knows
         roofline = report.roofline
-        is_floor_passed = opened.doubts_figures and roofline is not None and roofline.fraction > 1.0
+        is_floor_passed = opened.closer_diagnoses and roofline is not None and roofline.fraction > 1.0
         return Limits(
             median_ms=median,
             fraction=roofline.fraction if roofline and not is_floor_passed else None,

@@ -113,7 +113,7 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
     missing = f"; {_baseline(baseline)} could not be timed" if baseline not in ("best", best.against) else ""
     for name, why in best.absent.items():
         missing += f"; {_baseline(name)} was not compared: {why}"
-    if opened and opened.doubts_figures and best.ordinary and best.ordinary_against not in ("", best.against):
+    if opened and opened.closer_diagnoses and best.ordinary and best.ordinary_against not in ("", best.against):
         missing = f"; each number is against the baseline that was the fastest there{missing}"
     if worst := best.worst_shape:
         missing = f"; the worst of its {len(best.shapes)} shapes is {worst[0]}: {worst[1]}{missing}"

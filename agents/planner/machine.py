@@ -156,7 +156,7 @@ def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
 def _is_at_floor(state: PlannerState, opened: SessionOpened, fraction: float | None) -> bool:
     if fraction is None:
         return False
-    state.is_floor_passed = state.is_floor_passed or (opened.doubts_figures and fraction > 1.0)
+    state.is_floor_passed = state.is_floor_passed or (opened.closer_diagnoses and fraction > 1.0)
     return fraction >= AT_FLOOR and not state.is_floor_passed
 
 

@@ -7,7 +7,16 @@ from rich.text import Text
 
 from ...graph.session_graph import SearchGraph
 from ...schemas import ShapeFacts
-from ...sessions.outside.records import CheckAnswer, Finish, HandInAnswer, Leaderboard, NodeAnswer, TaskBrief, TaskRow
+from ...sessions.outside.records import (
+    CheckAnswer,
+    Finish,
+    HandInAnswer,
+    Leaderboard,
+    NodeAnswer,
+    Place,
+    TaskBrief,
+    TaskRow,
+)
 from .formatting import cell
 from .summary import NAMES, count, times_text
 from .terminal import out, print_wide
@@ -62,11 +71,11 @@ def _brief(brief: TaskBrief) -> Iterator[str]:
         yield f"baselines {times_text(brief.baselines_ms)}{floor}"
     for advice in brief.advice:
         yield f"advice    {advice.action}: {advice.reason}"
-    for title, answer in (("parent", brief.parent), ("second", brief.second), ("best", brief.best)):
+    for title, answer in (("parent", brief.parent), ("second", brief.second), ("best", next(iter(brief.tried), None))):
         if answer is not None:
             yield f"{title:<9} {_place(answer)}"
     yield f"\n# {brief.problem}: the reference\n{brief.reference.strip()}"
-    if brief.parent is not None:
+    if brief.parent is not None and brief.parent.source:
         yield f"\n# {brief.parent.task}: the kernel to start from\n{brief.parent.source.strip()}"
 
 
@@ -75,7 +84,7 @@ def _shape(shape: ShapeFacts) -> str:
     return ", ".join(inputs)
 
 
-def _place(answer: NodeAnswer) -> str:
+def _place(answer: NodeAnswer | Place) -> str:
     speedup = f" {answer.speedup}" if answer.speedup else ""
     return f"{answer.task} by {answer.author}{speedup}: {answer.summary}"
 

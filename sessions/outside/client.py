@@ -30,7 +30,7 @@ from ...schemas import (
     sha256,
 )
 from ..session import request_stop
-from . import views
+from . import verdicts, views
 from .answers import Refused, Unserved, answered, gone_on_from, judged
 from .following import Followed, NotOnTheBus, following
 from .names import Name, lease_name, name, task_name
@@ -118,7 +118,7 @@ class OutsideAuthor:
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._publish(request, followed, held.node, f"{lease}/{sha256(source)}")
             _, checked = await answered(followed, id, CandidateChecked, CHECK_S)
-            return views.check_answer(followed.graph, lease, checked)
+            return verdicts.check_answer(followed.graph, lease, checked)
 
     async def submit(self, lease: str, source: str, rationale: str = "", *, wait_s: float = 0.0) -> HandInAnswer:
         """Hand ``source`` in under ``lease``, and wait for the verdict up to ``wait_s`` seconds.
@@ -141,7 +141,7 @@ class OutsideAuthor:
             if await followed.until(judged(node), wait_s):
                 await followed.until(gone_on_from(node), PLANNED_S)
             reason = "" if node == held.node else f"lease {lease} was over: this is {held.session}/{node} now"
-            answer = views.node_answer(followed.graph, node)
+            answer = verdicts.node_answer(followed.graph, node)
             return HandInAnswer(lease=lease, accepted=True, reason=reason, answer=answer, free=_free(followed.graph))
 
     async def answer(self, task: str, *, wait_s: float = 0.0) -> NodeAnswer:
@@ -153,9 +153,9 @@ class OutsideAuthor:
         wanted = task_name(task)
         try:
             async with following(self._bus, self._home, wanted.session) as followed:
-                views.known_node(followed.graph, wanted.node)
+                verdicts.known_node(followed.graph, wanted.node)
                 await followed.until(judged(wanted.node), wait_s)
-                return views.known_node(followed.graph, wanted.node)
+                return verdicts.known_node(followed.graph, wanted.node)
         except NotOnTheBus:
             return await self._recorded.answer(task)
 

@@ -10,7 +10,7 @@ from ...graph.session_graph import SearchGraph
 from ...schemas import InputError
 from ...store import UnknownSession, log_path
 from ..recorded_session import read_session
-from . import views
+from . import verdicts, views
 from .answers import Refused
 from .names import name, task_name
 from .records import Finish, Leaderboard, NodeAnswer, TaskBrief, TaskRow
@@ -60,7 +60,7 @@ class RecordedSessions:
         """What is known of a node, source included; there is nothing to wait for. Errors: :meth:`graph`."""
         wanted = task_name(task)
         graph = await self.graph(wanted.session)
-        answer = views.known_node(graph, wanted.node)
+        answer = verdicts.known_node(graph, wanted.node)
         if graph.closed is not None or answer.state not in ("waiting", "judging"):
             return answer
         return replace(answer, summary=unserved(graph.session))

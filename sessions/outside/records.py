@@ -134,13 +134,11 @@ class TaskBrief(Schema, frozen=True, kw_only=True):
     against: str
     """Baseline that a win counts against."""
     parent: NodeAnswer | None
-    """The kernel to start from."""
+    """The kernel to start from; a long source is left out, and ``notes`` say where it is."""
     second: NodeAnswer | None
-    """A second one, whose ideas are to be joined to the first's."""
-    best: NodeAnswer | None
-    """The best of the session so far, without its source if that is the parent."""
-    tried: tuple[NodeAnswer, ...]
-    """Everything that was judged in the session, oldest first, without sources."""
+    """A second one, whose ideas are to be joined to the first's; likewise."""
+    tried: tuple["Place", ...]
+    """Everything that was judged in the session so far, the best first."""
     advice: tuple[Advice, ...]
     """What the planner wants tried, most important first."""
     skills: tuple[str, ...]

@@ -8,7 +8,7 @@ from ...graph.session_graph import SearchGraph
 from ...knowledge import Library, open_library
 from ...schemas import KnowledgeRetrieved, Schema
 from ...store.questions import ask
-from .views import opened_of
+from .verdicts import opened_of
 
 HITS = 6
 """Documents that one search returns."""

@@ -106,7 +106,7 @@ def test_near_the_floor_there_is_nothing_left() -> None:
 
 
 def test_a_floor_that_a_kernel_passes_is_no_limit() -> None:
-    diagnosis = measured(given.profile(0.15), doubts_figures=True)
+    diagnosis = measured(given.profile(0.15), closer_diagnoses=True)
     assert (diagnosis.bottleneck, diagnosis.roofline_fraction) == (Bottleneck.memory_traffic, pytest.approx(0.4 / 0.15))
     assert "roofline" not in diagnosis.summary
     (roofline,) = [finding for finding in diagnosis.evidence if finding.name == "roofline_fraction"]
@@ -118,10 +118,10 @@ def test_beside_others_at_work_nobody_knows_which_cores_stood_idle() -> None:
     report = given.profile(1.0, counters={"cpu_ms": 1.05})
     assert report.timing is not None
     busy = msgspec.structs.replace(report, timing=msgspec.structs.replace(report.timing, background_load=0.6))
-    diagnosis = measured(busy, doubts_figures=True)
+    diagnosis = measured(busy, closer_diagnoses=True)
     assert AdviceAction.more_parallelism not in given.actions(diagnosis)
     assert "cores_used" not in {finding.name for finding in diagnosis.evidence}
-    for other in (measured(report, doubts_figures=True), measured(busy)):
+    for other in (measured(report, closer_diagnoses=True), measured(busy)):
         assert given.actions(other)[0] is AdviceAction.more_parallelism
 
 
@@ -276,6 +276,18 @@ def test_an_exhausted_backend_is_passed_on() -> None:
     event = SynthesisFailed(backend="playbook", reason="nothing new", exhausted=True)
     diagnosis = diagnose(given.graph_with(("n001", event)), "n001", event)
     assert diagnosis.exhausted and diagnosis.verdict is Verdict.synthesis_failed
+
+
+@pytest.mark.parametrize("closer_diagnoses", [True, False])
+def test_advice_on_wrong_gradients_says_what_to_do(closer_diagnoses: bool) -> None:
+    evidence = Evidence(message="the gradient of w is 0, not 1")
+    event = VerificationFailed(
+        report=VerifyReport(verdict=Verdict.wrong_gradients, isolation="process", evidence=evidence)
+    )
+    first = given.opened(closer_diagnoses=closer_diagnoses)
+    diagnosis = diagnose(given.graph_with(("n001", event), first=first), "n001", event)
+    assert diagnosis.summary == "wrong gradients: the gradient of w is 0, not 1"
+    assert ("torch.no_grad()" in diagnosis.advice[0].reason) == closer_diagnoses
 
 
 @pytest.mark.parametrize(("awaits_hand_ins", "says"), [(True, "nobody came"), (False, "outside made no candidate: n")])

@@ -31,9 +31,9 @@ def test_a_win_is_reported_with_the_ordinary_ratio_and_keeps_the_judges() -> Non
     assert "1.50x (1.47 to 1.53) of torch.compile by the judge" in closed.detail
 
 
-@pytest.mark.parametrize(("against", "doubts_figures", "says"), [("eager", 1, 1), ("compile", 1, 0), ("eager", 0, 0)])
-def test_a_sentence_that_names_two_baselines_says_why(against: str, doubts_figures: int, says: int) -> None:
-    ring = of_one_candidate(doubts_figures=bool(doubts_figures))
+@pytest.mark.parametrize(("against", "closer_diagnoses", "says"), [("eager", 1, 1), ("compile", 1, 0), ("eager", 0, 0)])
+def test_a_sentence_that_names_two_baselines_says_why(against: str, closer_diagnoses: int, says: int) -> None:
+    ring = of_one_candidate(closer_diagnoses=bool(closer_diagnoses))
     (closing,) = confirmed(ring, "n001", 1.5, 1.3, ordinary_against=against)
     assert isinstance(closing.event, SessionClosed)
     reason = "; each number is against the baseline that was the fastest there"

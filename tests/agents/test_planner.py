@@ -126,9 +126,9 @@ def test_the_floor_ends_the_search() -> None:
     assert ring.state.finishing == "floor"
 
 
-@pytest.mark.parametrize(("doubts_figures", "reason"), [(True, ""), (False, "floor")])
-def test_a_floor_that_a_kernel_passes_ends_no_search(doubts_figures: bool, reason: str) -> None:
-    ring = Ring(budget=40, doubts_figures=doubts_figures)
+@pytest.mark.parametrize(("closer_diagnoses", "reason"), [(True, ""), (False, "floor")])
+def test_a_floor_that_a_kernel_passes_ends_no_search(closer_diagnoses: bool, reason: str) -> None:
+    ring = Ring(budget=40, closer_diagnoses=closer_diagnoses)
     ring.tell(given.diagnosed(1.2, roofline_fraction=2.73), "n001")
     ring.tell(given.diagnosed(1.1, roofline_fraction=0.99), "n002")
     assert ring.state.finishing == reason

@@ -67,7 +67,7 @@ def kinds(decisions: list[Decision]) -> list[tuple[type[Event], str]]:
 @pytest.mark.parametrize("reason", GOALS)
 def test_a_file_that_was_handed_in_is_judged_before_the_session_ends(reason: str) -> None:
     options, enough = GOALS[reason]
-    ring = Ring(synthesizer=OUTSIDE, budget=3, awaits_hand_ins=True, doubts_figures=True, **options)
+    ring = Ring(synthesizer=OUTSIDE, budget=3, awaits_hand_ins=True, closer_diagnoses=True, **options)
     (stop,) = ring.tell(enough, "n001")
     assert stop.event == StopRequested(reason=reason), "what nobody holds is withdrawn"
     assert ring.tell(stop.event) == [] == ring.tell(NOBODY, "n002")

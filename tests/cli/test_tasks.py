@@ -34,7 +34,7 @@ from kernelswarm.schemas import (
     SynthesisFailed,
     Verdict,
 )
-from kernelswarm.sessions.outside import views
+from kernelswarm.sessions.outside import verdicts, views
 from kernelswarm.sessions.outside.joining import outside_author
 from kernelswarm.sessions.outside.records import HandInAnswer
 
@@ -193,6 +193,26 @@ def test_a_brief_says_what_to_write_and_what_to_start_from(
     assert "the kernel to start from\ndef kernel(x, w):\n    return x" in text
 
 
+def test_a_long_source_is_left_out_of_a_brief_which_says_where_it_is(
+    graph: SearchGraph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(graph, given.candidate("# long\n" * 1000, backend=OUTSIDE), "n001")
+    brief = views.brief(graph, "n002")
+    assert brief.parent is not None and brief.parent.source == "" and brief.tried[0].task == "s-test1/n001"
+    assert brief.notes[1].startswith("the source of s-test1/n001 has 7,000 characters; `kernelswarm tasks show")
+    assert verdicts.known_node(graph, "n001").source
+    task_text.print_brief(brief)
+    text = capsys.readouterr().out
+    assert "the kernel to start from" not in text and "best      s-test1/n001" in text
+
+
+def test_a_floor_that_a_kernel_passed_is_in_no_brief(graph: SearchGraph) -> None:
+    graph.baselines = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
+    assert views.brief(graph, "n002").floor_ms
+    say(graph, given.diagnosed(1.4, roofline_fraction=2.73), "n001")
+    assert views.brief(graph, "n002").floor_ms is None
+
+
 def test_a_brief_says_that_baselines_are_not_timed_yet_and_that_ties_matter(graph: SearchGraph) -> None:
     (note,) = views.brief(graph, "n002").notes
     assert note.startswith("the baselines are not timed yet")
@@ -235,7 +255,7 @@ def test_both_speedups_of_a_finalist_are_named_by_what_they_are(
     board = views.leaderboard(graph)
     (place,) = board.places
     assert (place.speedup, place.ordinary, board.speedup) == (event.speedup, event.ordinary, event.ordinary)
-    assert place.win == views.node_answer(graph, "n001").win == is_win
+    assert place.win == verdicts.node_answer(graph, "n001").win == is_win
     task_text.print_leaderboard(board)
     task_text.print_finish(views.finish(graph))
     shown = capsys.readouterr().out
@@ -246,15 +266,15 @@ def test_both_speedups_of_a_finalist_are_named_by_what_they_are(
 def test_a_win_is_what_the_session_calls_one(graph: SearchGraph) -> None:
     def is_win() -> bool:
         (place,) = views.leaderboard(graph).places
-        assert place.win == views.node_answer(graph, "n001").win
+        assert place.win == verdicts.node_answer(graph, "n001").win
         return place.win
 
     graph.opened = given.opened(synthesizer=OUTSIDE, confirmations=3)
-    assert views.node_answer(graph, "n001").faster and not is_win(), "it was timed once"
+    assert verdicts.node_answer(graph, "n001").faster and not is_win(), "it was timed once"
     say(graph, given.diagnosed(1.4, confirmation=True, ordinary=given.interval(1.3)), "n001")
     assert is_win()
     say(graph, SessionClosed(reason="minutes", best="n001", detail="no win found"))
-    assert views.node_answer(graph, "n001").faster and not is_win(), "the close has the last word"
+    assert verdicts.node_answer(graph, "n001").faster and not is_win(), "the close has the last word"
 
 
 def test_what_nobody_handed_in_is_no_failure_and_what_is_not_judged_in_time_says_so(
@@ -268,7 +288,7 @@ def test_what_nobody_handed_in_is_no_failure_and_what_is_not_judged_in_time_says
     say(graph, failed, "n003")
     say(graph, given.diagnosed(verdict=Verdict.synthesis_failed), "n003")
     say(graph, given.candidate("late", backend=OUTSIDE), "n002")
-    answer = views.node_answer(graph, "n003")
+    answer = verdicts.node_answer(graph, "n003")
     assert (answer.state, answer.verdict) == ("withdrawn", None) and views.rows(graph)[-1].verdict is None
     assert "nobody handed in" in answer.summary
     assert [tried.task for tried in views.brief(graph, "n002").tried] == ["s-test1/n001"]
@@ -276,7 +296,7 @@ def test_what_nobody_handed_in_is_no_failure_and_what_is_not_judged_in_time_says
     assert (going_on.state, going_on.judging) == ("open", ("s-test1/n002",))
     assert going_on.detail.startswith("not ended yet: s-test1/n002 is judged, then the best candidates are confirmed")
     say(graph, SessionClosed(reason="minutes", best="n001", detail="no win found"))
-    late = views.node_answer(graph, "n002")
+    late = verdicts.node_answer(graph, "n002")
     assert late.state == "not judged" and "the session ended before" in late.summary
     assert views.finish(graph).judging == () and views.finish(graph).detail == "no win found"
     task_text.print_hand_in(HandInAnswer(lease="s-test1/n002/1", accepted=True, answer=late))
@@ -289,7 +309,7 @@ def test_a_time_that_is_too_noisy_is_said_to_be_wherever_a_speedup_is_shown(
     noise = Interval(median=10.77, low=0.6, high=14.0)
     event = given.diagnosed(0.6, speedup=noise)
     graph.apply(given.envelope_of(event, node="n001", index=9), event)
-    answer, board, (row, _) = views.node_answer(graph, "n001"), views.leaderboard(graph), views.rows(graph)
+    answer, board, (row, _) = verdicts.node_answer(graph, "n001"), views.leaderboard(graph), views.rows(graph)
     assert answer.noisy and board.places[0].noisy and row.noisy
     task_text.print_answer(answer)
     task_text.print_leaderboard(board)

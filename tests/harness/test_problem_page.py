@@ -10,6 +10,7 @@ import kernelswarm
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import ProblemError, ProblemFormat
+from kernelswarm.sessions.outside.brief import agent_brief
 
 assert kernelswarm.__file__ is not None
 PAGE = (Path(kernelswarm.__file__).parent / "docs" / "problems.md").read_text()
@@ -100,6 +101,18 @@ async def test_a_refusal_costs_the_sentence_of_the_page(what: str, tmp_path: Pat
         await device.validate_problem(load_problem(path))
     pattern = re.escape(sentences()[what]).replace("…", ".*")
     assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
+
+
+async def test_the_form_that_agents_are_shown_is_a_problem_and_has_every_name(tmp_path: Path, device: Device) -> None:
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", agent_brief(), re.S) if "shapes =" in block]
+    path = tmp_path / "shown.py"
+    path.write_text(example)
+    validated = await device.validate_problem(load_problem(path))
+    assert len(validated.shapes) == 2 and [shape.name for shape in validated.timed] == ["main"]
+    table = PAGE.split("| name | meaning |")[1].split("\n\n")[0]
+    shown = agent_brief().split("| name |")[1].split("\n\n")[0]
+    names, shown_names = (set(re.findall(r"^\| `(\w+)", text, re.M)) for text in (table, shown))
+    assert shown_names == names - {"published_tolerance"}
 
 
 def test_lines_are_short() -> None:
