@@ -147,6 +147,20 @@ async def finished(home: Path) -> str:
     return running.session
 
 
+async def awaited(home: Path) -> str:
+    """The target is reached while an author holds a task and one is free: what is held is judged all the same."""
+    options = SearchOptions(budget=3, seed=3, synthesizer="outside", target=0.01)
+    async with searching(load_problem(home / "rmsnorm.py"), "bare", options, home=home) as running:
+        alice = OutsideAuthor(running._bus, home, "alice")
+        first, second = [await alice.claim(running.session, wait_s=60) for _ in range(2)]
+        assert first.lease and second.lease
+        await alice.submit(first.lease.lease, RIGHT, "as the reference", wait_s=600)
+        await alice.submit(second.lease.lease, RIGHT + "# another\n", wait_s=600)
+        async for _ in running.events():
+            pass
+    return running.session
+
+
 async def models(home: Path) -> str:
     """Two authors that ask models beside the generator: tools, both sub-agents, roles by model, faults, a refusal."""
     names = "anthropic=claude-opus-5-5,openai=gpt-6.1-sol,deep_search=anthropic:claude-haiku-4-5"
@@ -182,7 +196,7 @@ async def until_killed(home: Path) -> None:
 
 SCENARIOS: dict[str, Callable[[Path], Awaitable[str | tuple[str, ...]]]] = {
     scenario.__name__: scenario
-    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, finished, models)
+    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, finished, awaited, models)
 }
 
 
