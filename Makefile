@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip --disable-pip-version-check
+PIP_INSTALL := $(BIN)/pip --disable-pip-version-check install -q --no-compile -c constraints.txt
+# pip compiles one file after the other, and there are 14,000; some packages bring files that no Python compiles.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 
 .PHONY: demo check test together test-all chaos lint check-python install dev clean help
 .DEFAULT_GOAL := help
@@ -60,11 +62,13 @@ $(VENV)/bin/python: | check-python
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
-	$(PIP) install -q -c constraints.txt -e .
+	$(PIP_INSTALL) -e .
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
-	$(PIP) install -q -c constraints.txt -e ".[dev]"
+	$(PIP_INSTALL) -e ".[dev]"
+	@$(COMPILE)
 	@touch $@ $(VENV)/.installed
 
 clean: ## Remove .venv and caches; what searches found stays.
