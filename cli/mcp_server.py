@@ -80,7 +80,7 @@ class Tools:
         wait_seconds: Wait = 0.0,
         agent: Annotated[str, Field(description="Your name, for people.")] = "",
     ) -> dict[str, Any]:
-        """Claim a task: its lease, reference, shapes, machine, baselines, parent and advice, all that is known."""
+        """Claim a task: lease, reference, shapes, machine, baselines, parent, advice; show_node has long sources."""
         deadline = time.monotonic() + wait_seconds
         async with self._author(agent, task, wait_seconds) as author:
             left = max(0.0, deadline - time.monotonic())

@@ -14,7 +14,6 @@ from ...schemas import (
     NodeDiagnosed,
     ProfileReport,
     ProfilingFailed,
-    Roofline,
     ShapeSpeedup,
     SynthesisFailed,
     VerificationFailed,
@@ -71,6 +70,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
     ordinary = report.ordinary.speedup[ordinary_against] if report.ordinary is not None else None
     first, shapes = report.at_first_shape(), _by_shape(report, baseline)
     limits = Limits.of(graph, node, first)
+    is_close = graph.opened is not None and graph.opened.closer_diagnoses
     analysis = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, first, limits)
     return NodeDiagnosed(
         verdict=report.verdict,
@@ -82,8 +82,9 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
             speedup,
             against,
             ordinary,
+            ordinary_against if is_close and ordinary_against != against else "",
             analysis,
-            roofline.fraction if roofline and not _is_passed(graph, roofline) else None,
+            roofline.fraction if roofline and not (is_close and roofline.fraction > 1.0) else None,
             shapes,
             on_processor=_has_processor(graph),
         ),
@@ -100,10 +101,6 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         advice=analysis.advice,
         confirmation=confirmation,
     )
-
-
-def _is_passed(graph: SearchGraph, roofline: Roofline) -> bool:
-    return graph.opened is not None and graph.opened.closer_diagnoses and roofline.fraction > 1.0
 
 
 def _by_shape(report: ProfileReport, baseline: str) -> tuple[ShapeSpeedup, ...]:
@@ -152,6 +149,7 @@ def _summary(
     speedup: Interval,
     against: str,
     ordinary: Interval | None,
+    other: str,
     analysis: _Limit,
     fraction: float | None,
     shapes: tuple[ShapeSpeedup, ...],
@@ -164,8 +162,8 @@ def _summary(
     share = f", {fraction:.0%} of the roofline" if fraction is not None else ""
     beside = ""
     if ordinary is not None:
-        call = f" on the device, {ratio(ordinary)} as a call"
-        beside = f", {ratio(ordinary)} in ordinary processes" if on_processor else call
+        usual = ratio(ordinary) + (f" against {BASELINE_NAMES.get(other, other)}" if other else "")
+        beside = f", {usual} in ordinary processes" if on_processor else f" on the device, {usual} as a call"
     worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
     least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
     if cautious and speedup.is_noise and load >= LEAST_LOAD:

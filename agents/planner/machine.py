@@ -173,7 +173,7 @@ def _next(state: PlannerState, planned: int = 0) -> list[Decision]:
             decisions.append(_plan(state, planned + len(decisions)))
         if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
-    if state.finishing and not state.is_asked_to_stop and _awaits_authors(state, state.opened):
+    if state.finishing in ENOUGH and not state.is_asked_to_stop and _awaits_authors(state, state.opened):
         state.is_asked_to_stop = True
         decisions.append(Decision(StopRequested(reason=state.finishing)))  # what nobody holds is withdrawn
     waiting = state.in_flight and (not _has_enough(state, state.opened) or _dispatches(state))

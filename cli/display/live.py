@@ -67,8 +67,6 @@ _ENDS = {
     IDLE: "no outside author came back in time",
     "target": "the target is reached",
     "floor": "the roofline's floor is reached",
-    "stall": "the last candidates were no faster",
-    "exhausted": "no author has anything new",
 }
 
 

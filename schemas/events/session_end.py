@@ -16,13 +16,13 @@ DEADLINE = "deadline"
 class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requested.v1"):
     """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned.
 
-    The planner says it where it plans nothing more while outside authors have tasks: who holds none gets none."""
+    The planner says it where its aim is reached while outside authors have tasks: who holds none gets none."""
 
     reason: str
     """``minutes`` (nothing new is planned), ``deadline`` (it closes with what it has), ``interrupted``, ``user`` (an
     outside author says that nothing more comes), ``idle`` (it waits for outside authors, and none comes),
-    ``reference_died`` (a worker found that no candidate can be judged), or the planner's own: ``target``, ``floor``,
-    ``stall`` or ``exhausted``."""
+    ``reference_died`` (a worker found that no candidate can be judged), or the planner's own: ``target`` or
+    ``floor``."""
     detail: str = ""
     """Of ``reference_died``: how it died; one sentence."""
 

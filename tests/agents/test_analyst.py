@@ -60,6 +60,17 @@ def test_a_session_chooses_what_its_candidates_are_measured_against(against: str
     assert f"{ordinary.speedup[counted].median:.2f}x in ordinary processes" in diagnosis.summary
 
 
+@pytest.mark.parametrize("closer_diagnoses", [True, False])
+def test_a_sentence_with_two_speedups_names_both_baselines_where_they_differ(closer_diagnoses: bool) -> None:
+    ordinary = given.against_all(1.0, eager=3.0, compile=1.05, max_autotune=1.2)
+    report = ProfileReport(verdict=Verdict.correct, isolation="x", timing=ALL, ordinary=ordinary)
+    summary = measured(report, closer_diagnoses=closer_diagnoses).summary
+    assert summary.startswith("1.10x against max-autotune, 1.05x")
+    assert ("1.05x against torch.compile in ordinary processes" in summary) == closer_diagnoses
+    same = measured(report, closer_diagnoses=True, against="eager").summary
+    assert same.startswith("5.50x against eager, 3.00x in ordinary processes")
+
+
 def test_a_baseline_that_is_missing_is_the_best_one() -> None:
     report = ProfileReport(verdict=Verdict.correct, isolation="x", timing=given.against_all(1.0, eager=5.5))
     assert measured(report, against="compile").against == "eager"

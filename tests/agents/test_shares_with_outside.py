@@ -79,6 +79,17 @@ def test_a_file_that_was_handed_in_is_judged_before_the_session_ends(reason: str
     assert (closing.event.reason, closing.event.best) == (reason, "n003")
 
 
+def test_a_stall_of_others_withdraws_no_task() -> None:
+    options = {"drafts": 4, "width": 4, "stall": 1}
+    ring = Ring(synthesizer="playbook:1,outside:1", authors=AUTHORS, policy_options=options, awaits_hand_ins=True)
+    written = {author: node for node, author in plans(ring.decisions)}
+    ring.tell(given.diagnosed(1.1), written["playbook"])
+    while ring.state.finishing != "stall":
+        node = next(name for name in ring.state.in_flight if ring.state.nodes[name].plan.synthesizer == "playbook")
+        ring.tell(given.diagnosed(1.0), node)
+    assert not any(isinstance(decision.event, StopRequested) for decision in ring.decisions)
+
+
 def test_older_sessions_closed_as_soon_as_their_aim_was_reached() -> None:
     ring = Ring(synthesizer=OUTSIDE, budget=3, target=2.0)
     assert kinds(ring.tell(given.diagnosed(2.5), "n001")) == [(ConfirmationPlanned, "n001")]
