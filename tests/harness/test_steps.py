@@ -53,6 +53,8 @@ for call in range(command.calls):
     made = Made(forms=() if call else (form,), calls=((0, ctypes.addressof(outputs) + call),))
     if conduct == "answers for two":
         made = Made(forms=made.forms, calls=made.calls * 2)
+    if conduct == "says much":
+        made = Made(forms=made.forms, calls=((*made.calls[0], *range(10_000)),))
     channel.sendall(wire.frame(made) * (2 if conduct == f"answers ahead of {call}" else 1))
 channel.recv(1)
 """
@@ -136,6 +138,12 @@ def test_its_threads_may_run_where_they_might_before() -> None:
 def test_who_answers_out_of_turn_has_said_nonsense(conduct: str) -> None:
     reply, outputs = _timed(conduct, (0,))
     assert reply.answer == NONSENSE and not reply.steps_ns and outputs == []
+
+
+def test_what_is_said_of_all_calls_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "LONGEST_ANSWER", 100_000)
+    reply, outputs = _timed("says much", (0,))
+    assert reply.late and not reply.answer and outputs == []
 
 
 def test_a_call_that_fails_is_the_answer() -> None:

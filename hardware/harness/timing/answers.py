@@ -12,8 +12,8 @@ LONGEST_ANSWER = 16 << 20
 """Bytes: where the outputs of a batch lie, or why there are none."""
 
 
-def payload_of(channel: socket.socket) -> bytes:
-    """The whole answer.
+def payload_of(channel: socket.socket, most: int = LONGEST_ANSWER) -> bytes:
+    """The whole answer, of ``most`` bytes.
 
     Raises:
         EOFError: its process has ended.
@@ -21,7 +21,7 @@ def payload_of(channel: socket.socket) -> bytes:
         OverflowError: it is too long to be one.
     """
     (length,) = wire.HEADER.unpack(_exactly(channel, wire.HEADER.size))
-    if length > LONGEST_ANSWER:
+    if length > most:
         raise OverflowError
     return _exactly(channel, length)
 

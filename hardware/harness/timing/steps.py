@@ -17,7 +17,7 @@ import msgspec
 from ...processes import wire
 from ...processes.messages import Failure
 from ..messages.batch import Form, Keep, Kept, Made
-from .answers import payload_of, read_outputs
+from .answers import LONGEST_ANSWER, payload_of, read_outputs
 from .freezing import Frozen
 from .placement import sharing_a_core
 
@@ -72,7 +72,7 @@ def timed_one_by_one(
     problems: list[str] = []
     files: list[int] = []
     looked: list[int] = []
-    restless = 0
+    restless, left = 0, LONGEST_ANSWER
 
     def reply(payload: bytes) -> Kept:
         _stop(process)
@@ -105,8 +105,9 @@ def timed_one_by_one(
                 else:
                     channel.sendall(command.request)
                     process.go_on()
-                payload = payload_of(channel)
+                payload = payload_of(channel, left)
                 steps.append(time.perf_counter_ns() - began)
+                left -= len(payload)
                 answer: Made | Failure = wire.unframe(payload, Made | Failure)
                 if isinstance(answer, Failure):
                     return reply(payload), files

@@ -44,6 +44,7 @@ ANSWERS = {
     "forges_outputs_in_the_inputs": unseen(*WRONG, by=Guarantee.protocol),
     "forges_memory_of_nobody": unseen("tampering", says="cannot be read", by=Guarantee.protocol),
     "answers_too_much": unseen("timeout", by=Guarantee.protocol),
+    "answers_much_each_time": unseen("timeout", by=Guarantee.protocol),
     "answers_by_half": unseen("timeout", by=Guarantee.protocol),
     "answers_twice": unseen("tampering", says="out of turn", by=Guarantee.protocol),
     "answers_ahead": unseen(*WRONG, "tampering", by=Guarantee.protocol),
