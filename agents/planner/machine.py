@@ -329,12 +329,17 @@ def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
 
 
 def _next_in_time(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
-    """Once time is nearly over: the next best candidate after a finalist that is no win, while a deadline ends all."""
+    """Once time is nearly over: the next best candidate after a finalist that is no win, or one that was judged since
+    and is faster than a win, while a deadline ends all."""
     confirmed = [node for node in state.own() if node.confirmed]
-    if state.finishing != "minutes" or not opened.reserve or any(node.is_win for node in confirmed):
+    wins = [node.speedup.low for node in confirmed if node.is_win and node.speedup]
+    if state.finishing != "minutes" or not opened.reserve or (wins and not opened.awaits_hand_ins):
         return []
     count = int(opened.policy_options.get("finalists", FINALISTS))
-    return _ranked(state, opened, confirmed)[:1] if len(confirmed) < count else []
+    ranked = _ranked(state, opened, confirmed)
+    if wins:
+        ranked = [node for node in ranked if node.speedup and node.speedup.low > max(wins)]
+    return ranked[:1] if len(confirmed) < count else []
 
 
 def _confirmation(node: PlannedNode, rank: int) -> ConfirmationPlanned:

@@ -203,6 +203,7 @@ def finish(graph: SearchGraph) -> Finish:
     if held:
         waits.append(f"what is held may come (where nothing does: `kernelswarm tasks release {' '.join(held)}`)")
     waits.append("the best candidates are confirmed")
+    way = f"`kernelswarm tasks finish {graph.session} --wait 300`"
     return Finish(
         session=graph.session,
         state="closed" if closed else "open",
@@ -211,9 +212,7 @@ def finish(graph: SearchGraph) -> Finish:
         best=closed.best if closed else "",
         win=closed is not None and closed.win,
         withdrawn=_withdrawn(graph),
-        detail=closed.detail
-        if closed
-        else f"not ended yet: {', then '.join(waits)}. `kernelswarm tasks finish {graph.session} --wait 300` waits",
+        detail=closed.detail if closed else f"not ended yet: {', then '.join(waits)}. {way} waits for the end",
     )
 
 

@@ -115,3 +115,13 @@ def test_once_its_minutes_are_nearly_over_the_best_is_confirmed_and_what_is_judg
     (closing,) = ring.tell(late, "n002" if isinstance(late, NodeDiagnosed) else "")
     assert isinstance(closing.event, SessionClosed)
     assert (closing.event.reason, closing.event.best, closing.event.win) == (end, "n001", True)
+
+
+def test_a_file_that_is_faster_than_the_win_is_confirmed_while_time_is_left() -> None:
+    ring = Ring(synthesizer=OUTSIDE, budget=2, awaits_hand_ins=True, hopeless_below=0.9, minutes=5.0, reserve=1.0)
+    ring.tell(given.diagnosed(1.5), "n001")
+    ring.tell(StopRequested(reason="minutes"))
+    ring.tell(given.diagnosed(1.5, confirmation=True), "n001")
+    assert kinds(ring.tell(given.diagnosed(3.0), "n002")) == [(ConfirmationPlanned, "n002")]
+    (closing,) = ring.tell(given.diagnosed(2.9, confirmation=True), "n002")
+    assert isinstance(closing.event, SessionClosed) and closing.event.best == "n002"
