@@ -22,6 +22,8 @@ class Trial(Schema, frozen=True, kw_only=True):
     """Median against the best baseline; 0 if it is wrong or was not timed."""
     interval: Interval | None = None
     """Of the confirmation run where there was one."""
+    is_noise: bool = False
+    """Whether :attr:`speedup` is the low end of an interval that says nothing: no effect is read from it."""
     confirmed: bool = False
     """Whether it was measured a second time: only such a number is told."""
     bottleneck: str = ""
@@ -65,7 +67,7 @@ def tunable_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple
     """
     ratios: dict[tuple[str, str, str], list[tuple[float, bool]]] = defaultdict(list)
     values: dict[tuple[str, str], Value] = {}
-    for tunable, a, b in _pairs(_timed(trials)):
+    for tunable, a, b in _pairs([trial for trial in _timed(trials) if not trial.is_noise]):
         first, second = sorted((a, b), key=lambda trial: _key(trial.recipe.get(tunable)))
         first_value, second_value = first.recipe.get(tunable), second.recipe.get(tunable)
         values[tunable, _key(first_value)], values[tunable, _key(second_value)] = first_value, second_value

@@ -96,8 +96,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     closer_diagnoses: bool = False
     """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
     a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what
-    to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Older
-    sessions do not say so: they took every figure as it was."""
+    to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Skills
+    read no effect from a speedup that is too noisy, and count no node without a candidate. Older sessions do not say
+    so: they took every figure as it was."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

@@ -3,9 +3,19 @@
 import pytest
 
 import given
+from kernelswarm.agents.distiller import lesson
 from kernelswarm.agents.planner.machine import Decision, decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.schemas import Bottleneck, Finding, NodeDiagnosed, NodePlanned, SessionClosed, StopRequested, Verdict
+from kernelswarm.schemas import (
+    Bottleneck,
+    Finding,
+    Interval,
+    NodeDiagnosed,
+    NodePlanned,
+    SessionClosed,
+    StopRequested,
+    Verdict,
+)
 
 
 def no_candidate(reason: str = "no answer", *, exhausted: bool = False) -> NodeDiagnosed:
@@ -119,3 +129,22 @@ def test_a_session_of_an_older_version_goes_on_to_its_budget_and_counts_every_no
     search = Search(*[no_candidate()] * 5, budget=5, failures_alike=0)
     closed = search.closed()
     assert (closed.reason, closed.candidates, closed.detail) == ("budget", 5, "no win found: no candidate was right")
+
+
+@pytest.mark.parametrize(
+    ("closer_diagnoses", "says"), [(True, "2 candidates, 2 correct"), (False, "`x`: `2` instead of `1`: 200.00x")]
+)
+def test_a_skill_counts_candidates_and_reads_nothing_from_noise(closer_diagnoses: bool, says: str) -> None:
+    noise = Interval(median=2.0, low=0.01, high=9.0)
+    opened = given.opened(closer_diagnoses=closer_diagnoses)
+    graph = given.graph_with(
+        ("n001", given.candidate(recipe={"x": 1})),
+        ("n001", given.diagnosed(0.01, speedup=noise)),
+        ("n002", given.candidate(recipe={"x": 2})),
+        ("n002", given.diagnosed(2.0)),
+        ("n003", no_candidate()),
+        first=opened,
+    )
+    taught = lesson(opened, graph, "s-test1", SessionClosed(reason="budget"))
+    assert taught is not None and says in taught.skill.text
+    assert ("What mattered" in taught.skill.text) != closer_diagnoses

@@ -61,6 +61,11 @@ def test_noise_and_wrong_trials_teach_nothing():
     assert tunable_effects([trial("a", 1.0, x=1), trial("b", 5.0, x=2, verdict=Verdict.tampering)]) == ()
 
 
+def test_of_a_speedup_that_is_too_noisy_no_effect_is_read():
+    noise = Trial(node="a", recipe={"x": 1}, speedup=0.01, is_noise=True)
+    assert tunable_effects([noise, trial("b", 2.0, x=2)]) == ()
+
+
 def test_the_order_of_the_trials_does_not_matter():
     trials = [trial(str(i), 1.0 + i / 7, a=i % 3, b=i % 2) for i in range(12)]
     assert tunable_effects(trials) == tunable_effects(trials[::-1])
