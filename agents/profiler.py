@@ -28,6 +28,7 @@ from ..schemas import (
     ProfileReport,
     ProfilingFailed,
     SessionOpened,
+    Timing,
     Verdict,
 )
 from .candidates import installed, source_of
@@ -76,6 +77,9 @@ class Profiler:
             if uses_profilers(opened):
                 self._device.prepare_profilers()
             report = await self._device.baselines(opened.problem, opened.facts)
+            if opened.confirmations:
+                pending = [status.name for status in report.statuses if status.pending]
+                self._device.get_ordinary_ready(opened.problem, opened.facts, pending)
             return [Answer(BaselinesMeasured(report=report))]
         thorough = isinstance(work.event, ConfirmationPlanned)
         compiled = _compiled(work)
@@ -98,6 +102,8 @@ class Profiler:
     def _joined(self, work: Work) -> list[Answer]:
         """The baselines again, once those have joined that were still compiled when they were measured first."""
         now = self._device.joined(work.opened.problem, work.opened.facts)
+        if now is not None and work.opened.confirmations:
+            self._device.get_ordinary_ready(work.opened.problem, work.opened.facts)
         return [] if now is None else [Answer(BaselinesMeasured(report=now), node="")]
 
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
@@ -107,19 +113,33 @@ class Profiler:
             return replace(profile, ordinary_missing=reason)
         text = await asyncio.to_thread(finish, opened.problem, opened.facts, source, verified)
         absent = profile.timing.absent if profile.timing is not None else {}
-        timing, missing = await self._device.ordinary(
-            opened.problem, opened.facts, text, effort=_effort(work), absent=tuple(absent)
-        )
-        counted = profile.timing if opened.counts_device_alone else timing
-        if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
-            return replace(profile, ordinary=timing, ordinary_missing=missing)
-        makes_its_own = verified is not None and verified.weights == FROM_SEED
-        properties = (NO_WEIGHTS,) if makes_its_own else await self._device.contract(text, opened.problem)
+        checked: asyncio.Future[tuple[ContractProperty, ...]] | None = None
+        if _wins(opened, profile.timing):
+            # It most likely has to be known, and takes a processor while the other waits for its processes.
+            checked = asyncio.ensure_future(self._contract(work, text))
+        try:
+            timing, missing = await self._device.ordinary(
+                opened.problem, opened.facts, text, effort=_effort(work), absent=tuple(absent)
+            )
+            if not _wins(opened, profile.timing if opened.counts_device_alone else timing):
+                return replace(profile, ordinary=timing, ordinary_missing=missing)
+            properties = await (checked or self._contract(work, text))
+        finally:
+            if checked is not None:
+                checked.cancel()
+                await asyncio.gather(checked, return_exceptions=True)
         broken = [check for check in properties if check.is_essential and not check.ok]
         # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.
         if broken and not opened.counts_device_alone:
             timing, missing = None, f"the finished file is no drop-in ({broken[0].name}): {broken[0].detail}"
         return replace(profile, ordinary=timing, ordinary_missing=missing, contract=properties)
+
+    async def _contract(self, work: Work, text: str) -> tuple[ContractProperty, ...]:
+        """What holds of the finished file ``text`` as a drop-in."""
+        verified = work.graph.nodes[work.envelope.node].verify_report
+        if verified is not None and verified.weights == FROM_SEED:
+            return (NO_WEIGHTS,)
+        return await self._device.contract(text, work.opened.problem)
 
     async def _looked_into(
         self, work: Work, profile: ProfileReport, source: str, compiled: CompileReport
@@ -149,6 +169,11 @@ class Profiler:
 
     async def close(self) -> None:
         """Nothing of its own to release."""
+
+
+def _wins(opened: SessionOpened, timing: Timing | None) -> bool:
+    """Whether a timing shows a win over what a win is measured against."""
+    return timing is not None and timing.speedup[timing.baseline(opened.against)].is_win
 
 
 def _may_win(work: Work, profile: ProfileReport) -> bool:

@@ -103,8 +103,8 @@ class Device:
         """By problem and timed shape."""
         self._late = LateBaselines(self._launcher, self._lease, self._baselines if background else ())
         settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
-        self._finished = FinishedFiles(settings, self._launcher, self._lease, self._artifacts)
         self._large = asyncio.Lock()
+        self._finished = FinishedFiles(settings, self._launcher, self._lease, self._artifacts, self.memory, self._large)
 
     async def __aenter__(self) -> Self:
         try:
@@ -297,31 +297,31 @@ class Device:
                 break
         return reports
 
+    def get_ordinary_ready(self, problem: Problem, facts: ProblemFacts, absent: Collection[str] = ()) -> None:
+        """Start the baselines' ordinary processes beside what is judged meanwhile, so that no finalist waits for them.
+
+        Those that are ``absent`` load nothing yet. Nothing to do for a processor, which has no time to spare, nor where
+        an accelerator's memory holds few calls."""
+        self._finished.get_ready(problem, facts, absent)
+
     async def ordinary(
         self, problem: Problem, facts: ProblemFacts, text: str, *, effort: Effort = USUAL, absent: Collection[str] = ()
     ) -> tuple[Timing | None, str]:
         """Time the finished file ``text`` of a candidate that was found correct in ordinary processes, at every shape.
 
         On an accelerator that is the time of the *call*, the host's work included; :meth:`profile` has the *device's*.
-
         ``effort``: in how many processes at each shape, and until when. ``absent``: baselines that are not compared.
 
         Returns:
             The timing and "", or None and why there is none.
         """
-        async with self._using(problem):
-            timed = functools.partial(self._finished.time, problem, facts, text, effort, absent)
-            return await self.memory.unless_short(problem, timed, shortage.missing)
+        return await self._finished.time(problem, facts, text, effort, absent)
 
     async def contract(self, source: str, problem: Problem | None = None) -> tuple[ContractProperty, ...]:
         """Hold a finished file (:func:`.dropin.finish`) against the contract suite: is it a drop-in for its reference?
-
         Its native code is compiled first. It takes some ten seconds; nothing is timed. ``problem`` lends its memory.
         """
-        if problem is None:
-            return await self._finished.contract(source)
-        async with self._using(problem):
-            return await self.memory.unless_short(problem, lambda: self._finished.contract(source), shortage.properties)
+        return await self._finished.contract(source, problem, self._facts.get(problem.sha256) if problem else None)
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""

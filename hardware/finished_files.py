@@ -1,13 +1,18 @@
 """Finished files (:func:`.dropin.finish`) on a device: their time in ordinary processes, and the contract suite."""
 
 import asyncio
-from collections.abc import Collection
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
-from ..schemas import ContractProperty, Problem, ProblemFacts, Timing
+from ..schemas import ContractProperty, KernelswarmError, Problem, ProblemFacts, Timing
+from .harness import shortage
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
+from .harness.problem_memory import ProblemMemory
 from .harness.timing.effort import Effort
+from .harness.validation_process import is_large_call
 from .languages.assembly import language_of
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
@@ -20,35 +25,95 @@ CONTRACT_SECONDS = 120.0
 class FinishedFiles:
     """Times and checks finished files; what they compile for themselves is compiled first."""
 
-    def __init__(self, settings: Settings, launcher: Launcher, lease: Lease, artifacts: Path) -> None:
-        """``artifacts`` is the folder of what was compiled. Starts nothing yet."""
+    def __init__(
+        self,
+        settings: Settings,
+        launcher: Launcher,
+        lease: Lease,
+        artifacts: Path,
+        memory: ProblemMemory,
+        large: asyncio.Lock,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            settings: What all ordinary processes have in common.
+            launcher: Starts the suite's process.
+            lease: Of the device.
+            artifacts: Folder of what was compiled.
+            memory: What problems reserve of the device's memory.
+            large: Held while something large is done, of which an accelerator's memory holds one.
+        """
         self._settings, self._launcher, self._lease, self._artifacts = settings, launcher, lease, artifacts
+        self._memory, self._large = memory, large
         self.hosts: dict[str, OrdinaryHosts] = {}
         """By the digests of the problems for which processes may be kept warm."""
+        self._getting_ready: dict[str, list[asyncio.Task[None]]] = defaultdict(list)
+
+    def get_ready(self, problem: Problem, facts: ProblemFacts, absent: Collection[str]) -> None:
+        """As :meth:`.Device.get_ordinary_ready`."""
+        if self._settings.accelerator is None or _is_large(facts):
+            return
+
+        async def prepared() -> None:
+            # Whoever times a finished file is told what cannot be had.
+            with contextlib.suppress(KernelswarmError, OSError):
+                async with self._memory.using(problem, facts):
+                    await self._hosts_of(problem, facts).get_ready(self._lease, absent)
+
+        task = asyncio.create_task(prepared(), name="ordinary processes get ready")
+        self._getting_ready[problem.sha256].append(task)
 
     async def time(
         self, problem: Problem, facts: ProblemFacts, text: str, effort: Effort, absent: Collection[str]
     ) -> tuple[Timing | None, str]:
-        """As :meth:`.Device.ordinary`; the problem's memory is the caller's."""
-        if problem.sha256 not in self.hosts:
-            self.hosts[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
-        try:
-            built = [self._artifacts / name for name in await self._built(text)]
-            return await self.hosts[problem.sha256].time(text, self._lease, effort, built, absent), ""
-        except Missing as missing:
-            return None, str(missing)
+        """As :meth:`.Device.ordinary`."""
 
-    async def contract(self, source: str) -> tuple[ContractProperty, ...]:
+        async def timed() -> tuple[Timing | None, str]:
+            try:
+                built = [self._artifacts / name for name in await self._built(text)]
+                return await self._hosts_of(problem, facts).time(text, self._lease, effort, built, absent), ""
+            except Missing as missing:
+                return None, str(missing)
+
+        async with self._room(problem, facts):
+            return await self._memory.unless_short(problem, timed, shortage.missing)
+
+    async def contract(
+        self, source: str, problem: Problem | None, facts: ProblemFacts | None
+    ) -> tuple[ContractProperty, ...]:
         """As :meth:`.Device.contract`."""
-        built = await self._built(source)
-        seconds = max(self._settings.pool.candidate_seconds, CONTRACT_SECONDS)
-        return await contract_of(self._launcher, self._lease, source, seconds=seconds, built=built)
+
+        async def checked() -> tuple[ContractProperty, ...]:
+            built = await self._built(source)
+            seconds = max(self._settings.pool.candidate_seconds, CONTRACT_SECONDS)
+            return await contract_of(self._launcher, self._lease, source, seconds=seconds, built=built)
+
+        if problem is None:
+            return await checked()
+        async with self._room(problem, facts):
+            return await self._memory.unless_short(problem, checked, shortage.properties)
 
     async def forget(self, problem: str) -> None:
         """End the processes of the problem of this digest."""
+        for task in (tasks := self._getting_ready.pop(problem, [])):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         hosts = self.hosts.pop(problem, None)
         if hosts is not None:
             await hosts.close()
+
+    @contextlib.asynccontextmanager
+    async def _room(self, problem: Problem, facts: ProblemFacts | None) -> AsyncIterator[None]:
+        """The problem's memory; alone where its processes, or the suite's modules, may fill an accelerator's."""
+        is_large = self._settings.accelerator is not None and facts is not None and _is_large(facts)
+        async with self._memory.using(problem, facts), self._large if is_large else contextlib.nullcontext():
+            yield
+
+    def _hosts_of(self, problem: Problem, facts: ProblemFacts) -> OrdinaryHosts:
+        if problem.sha256 not in self.hosts:
+            self.hosts[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
+        return self.hosts[problem.sha256]
 
     async def _built(self, text: str) -> tuple[str, ...]:
         """Compile a finished file; names of the artifacts of what it compiles for itself."""
@@ -59,3 +124,7 @@ class FinishedFiles:
                 text, language, pool=pool, hardware=self._settings.hardware, cache=self._artifacts
             )
         return compiled.names(".build")
+
+
+def _is_large(facts: ProblemFacts) -> bool:
+    return any(map(is_large_call, facts.timed))

@@ -3,7 +3,7 @@
 from ...schemas import ContractProperty
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
-from ..machine.slices import NO_LIMIT, in_slices
+from ..machine.slices import DRAIN_SECONDS, NO_LIMIT, in_slices
 from ..processes.messages import HOST, Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .calls.answering import describe
@@ -16,7 +16,7 @@ async def contract_of(
 ) -> tuple[ContractProperty, ...]:
     """Hold the finished file ``source`` against the contract, in a process of its own, as a sharer of ``lease``.
 
-    It compiles most of the time, and stands still while somebody times something on an accelerator.
+    It compiles most of the time, and stands still while somebody times something.
 
     What it compiles for itself is played back from the artifacts named ``built``.
 
@@ -30,15 +30,12 @@ async def contract_of(
         worker = await launcher.spawn("contract", programs=compiles)
     command = CheckContract(source=source, artifacts=str(launcher.artifacts), built=built)
     try:
-        if launcher.device == HOST:
-            async with lease.shared():
-                answer, _ = await worker.ask(command, ContractChecked, seconds=seconds)
-        else:
-            answer, _ = await in_slices(
-                lambda: worker.ask(command, ContractChecked, seconds=NO_LIMIT),
-                *(lease, worker.send),
-                limit_s=seconds,
-            )
+        answer, _ = await in_slices(
+            lambda: worker.ask(command, ContractChecked, seconds=NO_LIMIT),
+            *(lease, worker.send),
+            limit_s=seconds,
+            drain_s=0.0 if launcher.device == HOST else DRAIN_SECONDS,
+        )
     except TimeoutError:
         return _broken(f"it did not end within {seconds:g} s")
     except (WorkerDied, WorkerConfused) as error:

@@ -26,6 +26,7 @@ async def in_slices(
     send: Callable[[signal.Signals], None],
     *,
     limit_s: float,
+    drain_s: float = DRAIN_SECONDS,
 ) -> T:
     """What ``work`` comes to, which a process does only as a sharer of ``lease``; it has to run in the beginning.
 
@@ -34,6 +35,7 @@ async def in_slices(
         lease: whoever waits for it gets it.
         send: a signal to the process and to whatever it started.
         limit_s: seconds that it may work, without the time in which it stands still.
+        drain_s: seconds that what it began goes on while it stands still.
 
     Raises:
         TimeoutError: it worked for longer. ``work`` is cancelled; the process may stand still.
@@ -55,7 +57,7 @@ async def in_slices(
                         break
                 if not task.done():
                     send(signal.SIGSTOP)
-                    await asyncio.sleep(DRAIN_SECONDS)
+                    await asyncio.sleep(drain_s)
                 worked += time.monotonic() - began
             if worked > limit_s and not task.done():
                 raise TimeoutError(f"it was not done after {limit_s:g} s of work")

@@ -5,7 +5,7 @@ import contextlib
 import functools
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,8 @@ PROCESSES = 3
 BUILD_SECONDS = 240.0
 """Limit for compiling a baseline, or a file that compiles for itself."""
 EAGER = "eager"
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+"""What the processes of the other baselines import beside torch: seconds, in which nothing is compiled yet."""
 PLAYER = Path(program_runs.__file__).read_text(encoding="utf-8")
 """What plays back a file's compilers; the process has nothing of the package."""
 
@@ -78,6 +80,8 @@ class OrdinaryHost:
         self._scratch: Scratch | None = None
         self._count = 0
         self._baselines: list[Runner] = []
+        self._waiting: dict[str, OrdinaryProcess] = {}
+        """Processes of baselines that have imported what they need, and loaded nothing yet."""
         self.missing: dict[str, str] = {}
         """Baselines that cannot be timed, and why."""
         self.isolation = ""
@@ -92,6 +96,17 @@ class OrdinaryHost:
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+
+    async def get_ready(self, lease: Lease, absent: Collection[str]) -> None:
+        """Start the processes of all baselines, and have those load that are not ``absent``: who times a finished file
+        next waits for less. A baseline that cannot be had is named then."""
+        async with self._guard:
+            waiting = [self._wait(name, lease) for name in absent]
+            try:
+                await asyncio.gather(self._prepare_baselines(lease, absent), *waiting, return_exceptions=True)
+            except asyncio.CancelledError:
+                await asyncio.shield(self._end_baselines())
+                raise
 
     async def time(
         self,
@@ -158,35 +173,42 @@ class OrdinaryHost:
         return Part(part.series, others.share())
 
     async def _prepare_baselines(self, lease: Lease, absent: Collection[str]) -> None:
-        """Start and compile those that are not there; all of them anew where one has joined."""
-        names = [name for name in dict.fromkeys((EAGER, *self.settings.baselines)) if name not in absent]
-        there = {*self.missing, *(runner.name for runner in self._baselines if runner.process.alive)}
-        if self._baselines and there.issuperset(names):
-            return
-        await self._end_baselines()
-        started = await asyncio.gather(*(self._baseline(name, lease) for name in names))
-        self._baselines = [runner for runner in started if runner is not None]
-        eager = next((runner for runner in self._baselines if runner.name == EAGER), None)
-        if eager is None:
+        """Start and compile those that are not there."""
+        dead = [runner for runner in self._baselines if not runner.process.alive]
+        self._baselines = [runner for runner in self._baselines if runner.process.alive]
+        await self._end([runner.process for runner in dead])
+        self.missing.pop(EAGER, None)
+        there = {*self.missing, *(runner.name for runner in self._baselines)}
+        names = list(dict.fromkeys((EAGER, *self.settings.baselines)))
+        wanted = [name for name in names if name not in there and name not in absent]
+        await asyncio.gather(*(self._baseline(name, lease) for name in wanted))
+        self._baselines.sort(key=lambda runner: names.index(runner.name))
+        if EAGER in self.missing:
             await self._end_baselines()
             raise Missing(self.missing[EAGER])
-        async with lease.shared():
-            self._expected = await _in_thread(lambda: self._outputs(eager))
+        if EAGER not in there:
+            async with lease.shared():
+                self._expected = await _in_thread(lambda: self._outputs(self._baselines[0]))
 
-    async def _baseline(self, name: str, lease: Lease) -> Runner | None:
+    async def _baseline(self, name: str, lease: Lease) -> None:
         try:
-            return await self._started(name, f"the process of {name}", "", BUILD_SECONDS, lease)
+            process = self._waiting.pop(name, None)
+            if process is None or not process.alive:
+                process = await self._imported(name, _label(name), "", lease)
+            self._baselines.append(await self._loaded(name, process, "", BUILD_SECONDS, lease))
         except Missing as missing:
             self.missing[name] = str(missing)
-            return None
+
+    async def _wait(self, name: str, lease: Lease) -> None:
+        """Have a process wait for what a baseline is to load; where it cannot be started, who needs it is told."""
+        if name not in self._waiting and name in self.settings.baselines:
+            with contextlib.suppress(Missing):
+                self._waiting[name] = await self._imported(name, _label(name), "", lease)
 
     @contextlib.asynccontextmanager
     async def _candidates(self, text: str, processes: int, lease: Lease) -> AsyncIterator[list[Runner]]:
         seconds = max(self.settings.pool.candidate_seconds, BUILD_SECONDS if starts_programs(text) else 0.0)
-        starting = [
-            asyncio.ensure_future(self._started(CANDIDATE, "the finished file", text, seconds, lease))
-            for _ in range(processes)
-        ]
+        starting = [asyncio.ensure_future(self._candidate(text, seconds, lease)) for _ in range(processes)]
         try:
             yield await asyncio.gather(*starting)
         finally:
@@ -195,11 +217,30 @@ class OrdinaryHost:
             ended = await asyncio.gather(*starting, return_exceptions=True)
             await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
 
-    async def _started(self, name: str, label: str, text: str, seconds: float, lease: Lease) -> Runner:
-        """A process that has loaded its implementation."""
-        # Importing torch takes seconds of a processor, and nothing of an accelerator.
+    async def _candidate(self, text: str, seconds: float, lease: Lease) -> Runner:
+        process = await self._imported(CANDIDATE, "the finished file", text, lease)
+        runner = await self._loaded(CANDIDATE, process, text, seconds, lease)
+        self.isolation = process.layers
+        return runner
+
+    async def _imported(self, name: str, label: str, text: str, lease: Lease) -> OrdinaryProcess:
+        """A process that has imported what its implementation needs: seconds of a processor, nothing of an accelerator.
+
+        Raises:
+            Missing: there is none.
+        """
         async with lease.compiling():
             process = await self._process(name, label, self._trust(name, text))
+            if name not in (EAGER, CANDIDATE):
+                await self._or_end(process, _in_thread(lambda: process.import_modules(COMPILER)))
+        return process
+
+    async def _loaded(self, name: str, process: OrdinaryProcess, text: str, seconds: float, lease: Lease) -> Runner:
+        """The process once it has loaded its implementation.
+
+        Raises:
+            Missing: it does not; it has ended.
+        """
         command = {
             "device": self.settings.device,
             "name": self.problem.name,
@@ -214,16 +255,18 @@ class OrdinaryHost:
             "built": self._built if name == CANDIDATE else [],
             "player": PLAYER if name == CANDIDATE and self._built else "",
         }
+        await self._or_end(process, self._load(process, command, seconds, lease))
+        return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
+
+    async def _or_end(self, process: OrdinaryProcess, work: Awaitable[None]) -> None:
+        """Wait for ``work``, and end the process if that fails."""
         try:
-            await self._loaded(process, command, seconds, lease)
+            await work
         except BaseException:
             await self._end([process])
             raise
-        if name == CANDIDATE:
-            self.isolation = process.layers
-        return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
 
-    async def _loaded(self, process: OrdinaryProcess, command: Mapping[str, Any], seconds: float, lease: Lease) -> None:
+    async def _load(self, process: OrdinaryProcess, command: Mapping[str, Any], seconds: float, lease: Lease) -> None:
         """Loading compiles: on an accelerator the process stands still while others time something there."""
         if self.settings.accelerator is None:
             async with lease.shared():
@@ -265,11 +308,7 @@ class OrdinaryHost:
             )
         except OSError as error:
             raise Missing(f"{label} cannot be started: {error.strerror}") from error
-        try:
-            await _in_thread(process.wait_until_ready)
-        except BaseException:
-            await self._end([process])
-            raise
+        await self._or_end(process, _in_thread(process.wait_until_ready))
         return process
 
     async def _compare(self, candidate: Runner) -> None:
@@ -294,11 +333,15 @@ class OrdinaryHost:
         return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
 
     async def _end_baselines(self) -> None:
-        await self._end([runner.process for runner in self._baselines])
-        self._baselines = []
+        await self._end([*(runner.process for runner in self._baselines), *self._waiting.values()])
+        self._baselines, self._waiting = [], {}
 
     async def _end(self, processes: Sequence[OrdinaryProcess]) -> None:
         await asyncio.shield(asyncio.gather(*(process.close() for process in processes)))
+
+
+def _label(baseline: str) -> str:
+    return f"the process of {baseline}"
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -123,6 +123,14 @@ class OrdinaryProcess:
         self._expect_sender()
         self.layers = str(self._received(START_SECONDS, "import torch").get("layers", ""))
 
+    def import_modules(self, names: Sequence[str]) -> None:
+        """Once it is ready, have it import further modules.
+
+        Raises:
+            Missing: that fails.
+        """
+        self._ask({"import": list(names)}, START_SECONDS, f"import {names[-1]}")
+
     def load(self, command: Mapping[str, Any], seconds: float) -> None:
         """Once it is ready, have it load its implementation.
 

@@ -7,6 +7,7 @@ clock: whoever asks measures from outside. Calls are answered once the device is
 
 import contextlib
 import ctypes
+import importlib
 import importlib.util
 import json
 import random
@@ -49,7 +50,11 @@ def main(descriptor: int, layers: str, code: str) -> None:
     for line in stream:
         command = json.loads(line)
         try:
-            if process is None:
+            if "import" in command:
+                for name in command["import"]:
+                    importlib.import_module(name)
+                _answer(stream, {})
+            elif process is None:
                 process = _Process(command, stream)
                 _answer(stream, {"copies": len(process.copies)})
             else:

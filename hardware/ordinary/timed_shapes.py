@@ -38,6 +38,11 @@ class OrdinaryHosts:
         for host in self._hosts:
             await host.close()
 
+    async def get_ready(self, lease: Lease, absent: Collection[str]) -> None:
+        """As :meth:`.OrdinaryHost.get_ready`, at one shape after the other."""
+        for host in self._hosts:
+            await host.get_ready(lease, absent)
+
     async def time(
         self,
         text: str,

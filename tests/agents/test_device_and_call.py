@@ -1,5 +1,7 @@
 """An accelerator has two numbers, device and call: which one makes a win, what the other one does, and what is said."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -150,6 +152,32 @@ async def test_the_contract_is_asked_where_what_counts_is_a_win(measure: str, co
     # A broken contract takes nothing from what was measured: the analyst says what it means.
     assert (report.ordinary, report.ordinary_missing, hardware.contracts) == (CALL, "", contracts)
     assert report.contract == (BROKEN,) * contracts
+
+
+class Together(Hardware):
+    """One on which a time is there only once the contract was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def ordinary(self, *arguments: object, **how: object) -> tuple[Timing, str]:
+        await self.asked.wait()
+        return CALL, ""
+
+    async def contract(self, text: str, problem: object) -> tuple[ContractProperty, ...]:
+        self.asked.set()
+        return await super().contract(text, problem)
+
+
+async def test_where_the_judge_saw_a_win_the_contract_is_checked_while_processes_are_waited_for() -> None:
+    event = ConfirmationPlanned(rank=1)
+    work = Work(given.envelope_of(event, node="n001"), event, graph_of("device"), 9)
+    timed = ProfileReport(verdict=Verdict.correct, isolation="x", timing=DEVICE)
+    profiler = Profiler(Together(), None)  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        report = await profiler._as_handed_over(work, timed, "def kernel(x, w): return x")
+    assert (report.ordinary, report.contract) == (CALL, (BROKEN,))
 
 
 # What is told of it.

@@ -1,16 +1,18 @@
 """What an accelerator changes in ordinary processes, as far as a machine without one can tell: the rest is in
 ``tests/device/check_nvidia.py``."""
 
+import asyncio
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 
+from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
-from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, program
+from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, OrdinaryHosts, Settings, program
 from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
 from kernelswarm.hardware.ordinary.trust import COMPILES, CONFINED, TRUSTED
 from kernelswarm.schemas import Accelerator
@@ -102,6 +104,28 @@ async def test_every_answer_waits_for_the_device_that_of_an_empty_batch_too(
         assert answer == {"token": "t"}
     assert stream.getvalue() == 2 * b'{"token": "b"}\n', "the begin is told when what warms up is done"
     assert waits[before:] == [0, 0, 0, 0]
+
+
+async def test_who_is_forgotten_gets_no_further_processes_ready(
+    host: OrdinaryHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    async def get_ready(self: OrdinaryHosts, lease: Lease, absent: Collection[str]) -> None:
+        events.append(f"without {', '.join(absent)}")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            events.append("ended")
+
+    monkeypatch.setattr(OrdinaryHosts, "get_ready", get_ready)
+    for accelerator in (ONE, None):
+        async with Device(POOL, HARDWARE, tmp_path) as device:
+            device._finished._settings = Settings(POOL, HARDWARE, tmp_path, ("eager",), accelerator)
+            device.get_ordinary_ready(host.problem, host._facts, ["max_autotune"])
+            await asyncio.sleep(0.1)
+            await device.forget(host.problem)
+    assert events == ["without max_autotune", "ended"], "a processor has no time to spare"
 
 
 async def test_a_device_that_is_not_there_is_a_sentence(host: OrdinaryHost, home: Path) -> None:

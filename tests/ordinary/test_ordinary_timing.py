@@ -92,25 +92,28 @@ async def test_baselines_are_started_once(host: OrdinaryHost, times: Times) -> N
 async def test_a_baseline_that_the_judge_still_compiles_is_not_compiled_here(
     home: Path, host: OrdinaryHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started: list[str] = []
-    start = OrdinaryHost._started
+    load = OrdinaryHost._loaded
 
-    async def counted(self: OrdinaryHost, name: str, *arguments: Any) -> Any:
-        started.append(name)
+    async def loaded(self: OrdinaryHost, name: str, *arguments: Any) -> Any:
         # The late one stands for a baseline that takes minutes.
-        return replace(await start(self, "eager" if name == "late" else name, *arguments), name=name)
+        return replace(await load(self, "eager" if name == "late" else name, *arguments), name=name)
 
-    monkeypatch.setattr(OrdinaryHost, "_started", counted)
+    monkeypatch.setattr(OrdinaryHost, "_loaded", loaded)
+    lease = Lease(POOL, home)
     both = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager", "late")), host.problem, host._facts)
     names: list[set[str]] = []
     try:
+        await both.get_ready(lease, ("late",))
+        ready = [*(runner.process for runner in both._baselines), *both._waiting.values()]
         for absent in (("late",), ()):
-            timing = await both.time(RIGHT, Lease(POOL, home), effort=Effort(processes=1), absent=absent)
+            timing = await both.time(RIGHT, lease, effort=Effort(processes=1), absent=absent)
             names.append(set(timing.speedup))
+        # Both were started once: the late one had its imports behind it.
+        assert [runner.process for runner in both._baselines] == ready and len(ready) == 2 and not both._waiting
     finally:
         await both.close()
+    assert not any(process.alive for process in ready)
     assert names == [{"eager"}, {"eager", "late"}]
-    assert [name for name in started if name != "candidate"] == ["eager", "eager", "late"]
 
 
 async def test_a_baseline_that_died_is_started_again(host: OrdinaryHost, times: Times) -> None:
