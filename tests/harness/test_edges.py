@@ -31,8 +31,24 @@ def test_a_softmax_of_large_scores_that_are_close_says_nothing(
 
     [target] = targets_of(open_reference(problem), problem, [scores], shake=True)
 
-    assert target.is_stable != is_beside
-    assert ("32 epsilons" in target.doubt(may_be_nan=False)) == is_beside
+    other_sums = torch.softmax(scores, -1)
+    other_sums[:8] = torch.tensor([0.5, 0.5, 0.0])
+    assert (target.allowed_error(iter([other_sums.reshape(-1)]), target.bound) is not None) == is_beside
+    other_sums[16:48] = torch.tensor([0.5, 0.5, 0.0])
+    assert target.allowed_error(iter([other_sums.reshape(-1)]), target.bound) is None
+    assert not target.doubt(may_be_nan=False)
+
+
+def test_an_answer_most_of_which_is_beside_an_edge_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    problem = Open(name="pooling", format=ProblemFormat.function, source=POOLING, seed=1)
+    scores = torch.tensor([[LARGE, LARGE - 96.0, LARGE - 48.0]]).repeat(64, 1)
+
+    [target] = targets_of(open_reference(problem), problem, [scores], shake=True)
+
+    assert "32 epsilons" in target.doubt(may_be_nan=False)
 
 
 def test_an_answer_that_moves_as_far_as_its_inputs_is_beside_none(

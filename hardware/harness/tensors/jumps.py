@@ -12,7 +12,7 @@ import torch
 
 from ..messages.commands import UNMEASURABLE
 
-MOST_MOVED = 1 / 16
+MOST_MOVED = 1 / 2
 """Of an output's elements: where more jump when inputs move a little, the answer as a whole is not defined."""
 
 

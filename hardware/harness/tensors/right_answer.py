@@ -110,7 +110,7 @@ class RightAnswer:
         moderate = moderate_error(self.dtype or "float32")
         ties = self._off_by_more(reordered, moderate)
         self.hangs_on_ties = bool(ties.any())
-        usual = max(map(self.distance_to, shaken), default=math.inf) if self.floating else 0.0
+        usual = max(map(self.distance_to, shaken), default=0.0) if self.floating else 0.0
         usual = max(usual, EPSILON.get(self.dtype, EPSILON["float32"]))
         where = self._off_by_more(moved, min(moderate, STEADY * epsilons * usual)) & ~ties
         self.is_stable = int(where.sum()) <= MOST_MOVED * where.numel()
