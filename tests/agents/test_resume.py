@@ -168,7 +168,8 @@ def test_what_has_its_answer_is_known_by_role() -> None:
     assert events[0].id not in standing(events[0].session, cut).answered.get("planner", ())
 
 
-def test_time_that_was_spent_is_not_given_again() -> None:
+@pytest.mark.parametrize("reason", ["minutes", "target"])
+def test_time_that_was_spent_is_not_given_again(reason: str) -> None:
     events = history("v1-killed")
     opened = events[0].event()
     assert opened is not None and standing(events[0].session, events).minutes_left is None
@@ -176,7 +177,7 @@ def test_time_that_was_spent_is_not_given_again() -> None:
     left = standing(events[0].session, limited).minutes_left
     assert left is not None and 9.0 < left < 10.0
     stop = seal(
-        StopRequested(reason="minutes"),
+        StopRequested(reason=reason),
         session=events[0].session,
         pool="bare",
         node="",
