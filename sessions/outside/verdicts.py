@@ -22,11 +22,8 @@ from ...schemas import (
 from ..private_inputs import without_seed, without_seeds
 from .records import CheckAnswer, NodeAnswer
 
-_WITHOUT_VERDICT = {
-    "withdrawn": "nobody handed in a file for this task",
-    "not judged": "the session ended before this was judged; a file that was handed in is kept in the log",
-}
-"""What is said of a node by its state."""
+_ENDS = {"minutes": "its minutes were over", "interrupted": "it was interrupted"}
+"""How a session ends that still judges files."""
 
 LOG_CHARACTERS = 4000
 """Of a compiler's output that an author gets."""
@@ -79,7 +76,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         correct=diagnosis is not None and diagnosis.verdict is Verdict.correct,
         faster=_is_faster(graph, diagnosis),
         win=is_win(graph, record),
-        summary=without_seeds(diagnosis.summary) if diagnosis else _WITHOUT_VERDICT.get(state, ""),
+        summary=without_seeds(diagnosis.summary) if diagnosis else _without_verdict(graph, state),
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
         against=diagnosis.against if diagnosis else "",
@@ -99,6 +96,16 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         rationale=candidate.rationale if candidate else "",
         source=candidate.source if candidate and source else "",
     )
+
+
+def _without_verdict(graph: SearchGraph, state: str) -> str:
+    """Why there is no verdict, if there will be none."""
+    if state == "withdrawn":
+        return "nobody handed in a file for this task"
+    if state != "not judged" or graph.closed is None:
+        return ""
+    why = _ENDS.get(graph.closed.reason, graph.closed.reason.replace("_", " "))
+    return f"the session ended ({why}) before this was judged; a file that was handed in is kept in the log"
 
 
 def _findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:

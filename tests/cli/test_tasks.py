@@ -297,7 +297,7 @@ def test_what_nobody_handed_in_is_no_failure_and_what_is_not_judged_in_time_says
     assert going_on.detail.startswith("not ended yet: s-test1/n002 is judged, then the best candidates are confirmed")
     say(graph, SessionClosed(reason="minutes", best="n001", detail="no win found"))
     late = verdicts.node_answer(graph, "n002")
-    assert late.state == "not judged" and "the session ended before" in late.summary
+    assert late.state == "not judged" and "the session ended (its minutes were over) before" in late.summary
     assert views.finish(graph).judging == () and views.finish(graph).detail == "no win found"
     task_text.print_hand_in(HandInAnswer(lease="s-test1/n002/1", accepted=True, answer=late))
     assert "s-test1/n002  not judged\n" in capsys.readouterr().out
