@@ -118,11 +118,18 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     state.judged(node)
     if node.is_correct and node.fitness > state.best_seen * NOISE:
         state.best_seen, state.since_progress = node.fitness, 0
-    elif not (node.synthesis_failed and has_shares(state.opened)):
-        # Of several authors the others go on while one fails: that is no sign that nothing is left to find.
+    elif not (has_shares(state.opened) and (node.synthesis_failed or _is_beside_outside(state.opened, node))):
+        # Of several authors the others go on while one fails: that is no sign that nothing is left to find. Nor is what
+        # a faster author does not find one for outside authors, who have their share still before them.
         state.since_progress += 1
     if not state.finishing:
         state.finishing = _reason_to_finish(state, event)
+
+
+def _is_beside_outside(opened: SessionOpened | None, node: PlannedNode) -> bool:
+    """Whether outside authors have a share, and this is none of their files."""
+    is_shared = opened is not None and opened.awaits_hand_ins and OUTSIDE in [author.name for author in opened.authors]
+    return is_shared and node.plan.synthesizer != OUTSIDE
 
 
 def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:

@@ -91,8 +91,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     one whose time is too noisy to tell may be handed in again. Older sessions do not say so: they did none of it."""
     awaits_hand_ins: bool = False
     """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
-    its time is over or it is interrupted; tasks that nobody holds are withdrawn once its aim is reached. Older
-    sessions do not say so: they closed as soon as their aim was reached."""
+    its time is over or it is interrupted; tasks that nobody holds are withdrawn once its aim is reached. Where outside
+    authors have a share, nodes of others are no sign of a stall. Older sessions do not say so: they closed as soon as
+    their aim was reached, and counted every node."""
     closer_diagnoses: bool = False
     """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
     a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what

@@ -79,14 +79,26 @@ def test_a_file_that_was_handed_in_is_judged_before_the_session_ends(reason: str
     assert (closing.event.reason, closing.event.best) == (reason, "n003")
 
 
-def test_a_stall_of_others_withdraws_no_task() -> None:
-    options = {"drafts": 4, "width": 4, "stall": 1}
-    ring = Ring(synthesizer="playbook:1,outside:1", authors=AUTHORS, policy_options=options, awaits_hand_ins=True)
-    written = {author: node for node, author in plans(ring.decisions)}
-    ring.tell(given.diagnosed(1.1), written["playbook"])
-    while ring.state.finishing != "stall":
-        node = next(name for name in ring.state.in_flight if ring.state.nodes[name].plan.synthesizer == "playbook")
-        ring.tell(given.diagnosed(1.0), node)
+@pytest.mark.parametrize("awaits_hand_ins", [True, False])
+def test_a_stall_is_one_of_outside_authors_where_they_have_a_share_and_withdraws_no_task(awaits_hand_ins: bool) -> None:
+    ring = Ring(
+        synthesizer="playbook:1,outside:1",
+        authors=AUTHORS,
+        budget=20,
+        policy_options={"drafts": 4, "width": 4, "stall": 3},
+        awaits_hand_ins=awaits_hand_ins,
+    )
+
+    def under_way(author: str) -> list[str]:
+        return sorted(node for node in ring.state.in_flight if ring.state.nodes[node].plan.synthesizer == author)
+
+    while under_way("playbook"):
+        ring.tell(given.diagnosed(1.0), under_way("playbook")[0])
+    assert ring.state.finishing == ("" if awaits_hand_ins else "stall")
+    if awaits_hand_ins:
+        for _ in range(3):
+            ring.tell(given.diagnosed(1.0), under_way(OUTSIDE)[0])
+    assert ring.state.finishing == "stall" and under_way(OUTSIDE)
     assert not any(isinstance(decision.event, StopRequested) for decision in ring.decisions)
 
 
