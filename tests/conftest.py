@@ -21,7 +21,11 @@ settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 TIMED = (
-    "adversarial/test_evaluators_faults.py",
+    "adversarial/test_evaluators_faults.py::test_one_honest_file",
+    "adversarial/test_evaluators_faults.py::test_text_in_a_candidate_changes_nothing",
+    "adversarial/test_evaluators_faults.py::test_the_baseline_is_measured_in_the_same_run",
+    "adversarial/test_evaluators_faults.py::test_weights_are_shared",
+    "adversarial/test_evaluators_faults.py::test_what_pytorch_computes_in_no_hurry_is_no_win_whatever_lies_beside_it",
     "adversarial/test_honest_kernels.py",
     "adversarial/test_kernels.py",
     "harness/test_background_load.py",
@@ -29,13 +33,10 @@ TIMED = (
     "harness/test_cheats.py::test_what_computes_after_its_call_is_refused",
     "harness/test_cheats.py::test_what_is_right_until_it_is_timed_gains_nothing",
     "harness/test_clocks.py",
-    "harness/test_compiled_baseline.py",
-    "harness/test_floors.py",
+    "harness/test_floors.py::test_faster_than_the_machine_is_hidden_work",
+    "harness/test_floors.py::test_a_machine_that_was_measured_too_slow_condemns_nobody",
     "harness/test_fresh_data.py",
-    "harness/test_honest_candidates.py",
-    "harness/test_kernelbench_problems.py",
-    "harness/test_large_problems.py",
-    "harness/test_lifetimes.py",
+    "harness/test_honest_candidates.py::test_outputs_of_another_size_on_data_not_seen_before",
     "harness/test_processes_of_a_run.py",
     "harness/test_idle_check.py",
     "harness/test_joined_calls.py",
@@ -44,7 +45,7 @@ TIMED = (
     "harness/test_stopwatch.py",
     "harness/test_timed_from_outside.py",
     "hardware/test_peaks.py",
-    "ordinary/test_ordinary_failures.py",
+    "ordinary/test_ordinary_failures.py::test_one_that_hangs_is_ended",
 )
 """Folders, files and tests whose verdicts hang on how long something takes: ``make test`` runs them by themselves."""
 
