@@ -3,6 +3,9 @@
 import pytest
 from adversarial import Judge
 
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pools.pool_files import find_pool
+
 
 @pytest.fixture(scope="session")
 def judge(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Judge:
@@ -11,4 +14,8 @@ def judge(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         params = getattr(getattr(item, "callspec", None), "params", {})
         if "suite" in params:
             kernels.setdefault(params["suite"], set()).add(params["kernel"])
-    return Judge(tmp_path_factory.mktemp("home"), kernels)
+    home = tmp_path_factory.mktemp("home")
+    judge = Judge(home, kernels)
+    # Each of its calls is a process that would measure this machine again.
+    detect(find_pool("cpu", home), home)
+    return judge

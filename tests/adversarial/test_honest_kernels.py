@@ -8,6 +8,8 @@ import sys
 import pytest
 from honest import CORPUS, PROBLEM_FILE, SHIPPED, HonestKernel, honest_kernels
 
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.hardware.sources.import_statements import bound
 from kernelswarm.hardware.sources.problem_files import load_candidate, load_problem
 from kernelswarm.schemas import ProblemFormat
@@ -54,6 +56,8 @@ def test_every_problem_has_a_kernel() -> None:
 def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The benchmark on the sample; its counts are kept."""
     home = tmp_path_factory.mktemp("home")
+    # Else it would measure this machine again.
+    detect(find_pool("cpu", home), home)
     options = ("--evaluations", "1", "--only", ",".join(SAMPLE), "--kept", str(home / "honest.json"), "--json")
     return [sys.executable, str(BENCHMARK), *options, "--home", str(home)]
 
