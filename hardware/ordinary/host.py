@@ -28,6 +28,7 @@ from .environment import compiling, ordinary_environment
 from .process import Missing, OrdinaryProcess, Sampled
 from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
 from .trust import COMPILES, CONFINED, TRUSTED
+from .unseen import check_unseen
 
 PROCESSES = 3
 """Fresh processes in which a candidate is timed."""
@@ -170,6 +171,11 @@ class OrdinaryHost:
         runners = [*self._baselines, candidate]
         others = BackgroundLoad([runner.process.pid for runner in runners])
         part = await asyncio.to_thread(hold, self._baselines, candidate)
+        if self.settings.accelerator is None and not self._facts.state:
+            shape, bound = self._facts.shapes[0], self._facts.error_bound or 0.0
+            size = sum(bytes_of(fact.shape, fact.dtype) for fact in (*shape.inputs, *shape.outputs))
+            arguments = self._baselines[0], candidate, size, self._sample_seed, bound
+            await asyncio.to_thread(check_unseen, *arguments)
         return Part(part.series, others.share())
 
     async def _prepare_baselines(self, lease: Lease, absent: Collection[str]) -> None:

@@ -139,8 +139,9 @@ class OrdinaryProcess:
         """
         self._ask(command, seconds, "load")
 
-    def time(self, calls: int, seconds: float, *, warm: int = 0, nothing: bool = False) -> int:
-        """Nanoseconds that ``calls`` take directly after ``warm`` others; of calls of nothing, if that is wanted.
+    def time(self, calls: int, seconds: float, *, warm: int = 0, nothing: bool = False, unseen: int = 0) -> int:
+        """Nanoseconds that ``calls`` take directly after ``warm`` others; of calls of nothing, if that is wanted, or on
+        inputs that come once, drawn from the seed ``unseen`` and those that follow.
 
         It tells when it has made the first, and the others follow at once: where a process has stood still, the system
         may wake its threads on one core, and the first calls take milliseconds.
@@ -151,9 +152,8 @@ class OrdinaryProcess:
         begin, end = secrets.token_hex(8), secrets.token_hex(8)
         self._socket.settimeout(seconds)
         try:
-            self._socket.sendall(
-                _line({"do": "calls", "warm": warm, "calls": calls, "nothing": nothing, "begin": begin, "token": end})
-            )
+            command = {"do": "calls", "warm": warm, "calls": calls, "nothing": nothing, "unseen": unseen}
+            self._socket.sendall(_line({**command, "begin": begin, "token": end}))
             if warm and not self._answers_within(PLACED_AFTER_S):
                 spread(self.pid)
             began = self._answered_at(begin, seconds)
@@ -193,6 +193,14 @@ class OrdinaryProcess:
             Missing: as :meth:`time`.
         """
         return self._sampled({"do": "kept", "seed": seed}, seconds)
+
+    def unseen(self, call: int, seed: int, seconds: float) -> Sampled:
+        """Some elements of what one of the last calls on unseen inputs returned.
+
+        Raises:
+            Missing: as :meth:`time`.
+        """
+        return self._sampled({"do": "unseen", "call": call, "seed": seed}, seconds)
 
     def wait_until_idle(self) -> None:
         """Wait until its threads sleep, so that they take no time from the next process.

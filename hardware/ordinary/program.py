@@ -67,7 +67,7 @@ class _Process:
     """One implementation and its inputs."""
 
     def __init__(self, command: dict[str, Any], stream: Any) -> None:
-        problem = _Problem(command)
+        self._problem = problem = _Problem(command)
         self._stream = stream
         self._is_asynchronous = problem.device.type != HOST
         # The largest block that glibc takes from its heap: once such a one was freed, the heap keeps what is freed. Any
@@ -87,16 +87,25 @@ class _Process:
         self._wait()
         self._turn = 0
         self._output: Any = None
+        self._unseen: list[Any] = []
+        """What calls on inputs that came once returned."""
 
     def handle(self, command: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Do what is asked: calls, a call whose outputs are returned, or outputs of the last one that was timed."""
         if command["do"] == "calls":
-            call = _nothing if command["nothing"] else self._call
+            call, first = _nothing if command["nothing"] else self._call, command["unseen"]
+            unseen = [self._problem.draw(first + index) for index in range(command["calls"])] if first else []
+            self._unseen = []
             self._move()
             self._run(command["warm"], call)
             _answer(self._stream, {"token": command["begin"]})
-            self._run(command["calls"], call)
+            if first:
+                self._unseen = [call(*inputs) for inputs in unseen]
+            else:
+                self._run(command["calls"], call)
             return {"token": command["token"]}, b""
+        if command["do"] == "unseen":
+            return _sampled(self._unseen[command["call"]], command["seed"], command["call"])
         if command["do"] == "check":
             inputs = self.copies[self._numbers.index(command["copy"])]
             return _sampled(self._call(*inputs), command["seed"], command["copy"])

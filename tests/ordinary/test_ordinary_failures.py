@@ -1,10 +1,17 @@
 """What cannot be timed in an ordinary process, or behaves otherwise there, gives one true sentence."""
 
 import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
-from .conftest import RIGHT, Reason, Times
+from kernelswarm.hardware.harness.timing.effort import Effort
+from kernelswarm.hardware.machine.lease import Lease
+from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings
+from kernelswarm.schemas import Problem, ProblemFacts
+
+from .conftest import HARDWARE, POOL, RIGHT, SCALE, Reason, Times, problem_from
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -109,3 +116,44 @@ async def test_one_that_hangs_is_ended(reason: Reason, host, monkeypatch: pytest
 async def test_what_it_prints_harms_nobody(times: Times) -> None:
     text = RIGHT.replace("    return", "    print('x' * 100000)\n    return")
     assert (await times(text)).median_ms.keys() == {"eager", "candidate"}
+
+
+KEEPS_ANSWERS = """
+import torch
+answers = {}
+
+def kernel(x, w):
+    key = x[0, 0].item(), x[1, 5].item()
+    if key not in answers:
+        answers[key] = sum(torch.softmax(x, -1) for _ in range(10)) / 10 * w
+    return answers[key].clone()
+"""
+RIGHT_WHEN_SEEN_AGAIN = """
+import torch
+seen = {}
+
+def kernel(x, w):
+    key = x[0, 0].item(), x[1, 5].item()
+    seen[key] = seen.get(key, 0) + 1
+    return torch.softmax(x, -1) * w if len(seen) < 4 or seen[key] > 1 else torch.empty_like(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (KEEPS_ANSWERS, "keeps answers: a call on unseen inputs takes"),
+        (RIGHT_WHEN_SEEN_AGAIN, "does not give on unseen inputs what eager gives"),
+    ],
+)
+async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
+    home: Path, facts_of: Callable[[Problem], Awaitable[ProblemFacts]], tmp_path: Path, text: str, expected: str
+) -> None:
+    problem = problem_from(tmp_path, SCALE.replace("rows=64, cols=512", "rows=4, cols=64"), "little")
+    little = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await facts_of(problem))
+    try:
+        await little.time(RIGHT, Lease(POOL, home), effort=Effort(processes=1))
+        with pytest.raises(Missing, match=expected):
+            await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
+    finally:
+        await little.close()

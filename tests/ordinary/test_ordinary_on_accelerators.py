@@ -100,7 +100,9 @@ async def test_every_answer_waits_for_the_device_that_of_an_empty_batch_too(
     process = program._Process(COMMAND, stream)
     before = len(waits)
     for command in ({"nothing": True}, {"nothing": False}):
-        answer, _ = process.handle({"do": "calls", "warm": 2, "calls": 3, "begin": "b", "token": "t", **command})
+        answer, _ = process.handle(
+            {"do": "calls", "warm": 2, "calls": 3, "unseen": 0, "begin": "b", "token": "t", **command}
+        )
         assert answer == {"token": "t"}
     assert stream.getvalue() == 2 * b'{"token": "b"}\n', "the begin is told when what warms up is done"
     assert waits[before:] == [0, 0, 0, 0]

@@ -92,6 +92,7 @@ SMALL = {
     "shortens_the_turns": unseen("tampering", "correct", by=Guarantee.intact),
     # The judge alone may call it 2x; ordinary processes show what its calls take.
     "takes_its_own_turns": unseen("correct"),
+    "keeps_answers_by_content": unseen("correct"),
     "fills_views_last": unseen("correct", by=Guarantee.one_by_one),
     # It has three calls made one by one, and these take longer than those of long batches.
     "skips_after_the_last_look": unseen("correct", *WRONG, by=Guarantee.one_by_one),
