@@ -94,8 +94,8 @@ class _Process:
         """Do what is asked: calls, a call whose outputs are returned, or outputs of the last one that was timed."""
         if command["do"] == "calls":
             call, first = _nothing if command["nothing"] else self._call, command["unseen"]
-            unseen = [self._problem.draw(first + index) for index in range(command["calls"])] if first else []
             self._unseen = []
+            unseen = self._unseen_inputs(first, command["calls"]) if first else []
             self._move()
             self._run(command["warm"], call)
             _answer(self._stream, {"token": command["begin"]})
@@ -125,6 +125,21 @@ class _Process:
                 for target, source in zip(column, (*column[1:], first), strict=True):
                     target.copy_(source)
         self._numbers = self._numbers[1:] + self._numbers[:1]
+
+    def _unseen_inputs(self, first: int, calls: int) -> list[list[Any]]:
+        """Inputs that come once, in memory where others lay for a call each: what is kept by address may be of use."""
+        sets = [self._problem.draw(first + index) for index in range(calls)]
+        for index, inputs in enumerate(sets):
+            self._call(*inputs)
+            drawn = self._problem.draw(first + calls + index)
+            leaves, others = _leaves(inputs), _leaves(drawn)
+            if list(map(_size_of, leaves)) != list(map(_size_of, others)):
+                sets[index] = drawn
+                continue
+            for target, source in zip(leaves, others, strict=True):
+                if isinstance(target, torch.Tensor):
+                    target.copy_(source)
+        return sets
 
     def _run(self, calls: int, call: Call) -> None:
         """Rotates through the copies of the inputs, so that no call sees what the one before it saw."""

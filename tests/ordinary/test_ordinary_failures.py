@@ -137,6 +137,15 @@ def kernel(x, w):
     seen[key] = seen.get(key, 0) + 1
     return torch.softmax(x, -1) * w if len(seen) < 4 or seen[key] > 1 else torch.empty_like(x)
 """
+PREPARED_BY_ADDRESS = """
+import torch
+prepared = {}
+
+def kernel(x, w):
+    if x.data_ptr() not in prepared:
+        prepared[x.data_ptr()] = [torch.softmax(x, -1) for _ in range(30)]
+    return torch.softmax(x, -1) * w
+"""
 
 
 @pytest.mark.parametrize(
@@ -152,7 +161,8 @@ async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
     problem = problem_from(tmp_path, SCALE.replace("rows=64, cols=512", "rows=4, cols=64"), "little")
     little = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await facts_of(problem))
     try:
-        await little.time(RIGHT, Lease(POOL, home), effort=Effort(processes=1))
+        for right in (RIGHT, PREPARED_BY_ADDRESS):
+            await little.time(right, Lease(POOL, home), effort=Effort(processes=1))
         with pytest.raises(Missing, match=expected):
             await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
     finally:
