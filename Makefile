@@ -15,8 +15,8 @@ help: ## Show this list.
 demo: install ## Set up and run one real search on the CPU: compile, verify, time, win.
 	$(BIN)/kernelswarm optimize problems/mapid.py --pool cpu --budget 16 --minutes 2.5 --out kernelswarm-out
 
-# One worker more than the two cores: tests wait for clocks, files and processes a fifth of their time.
-TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# Two workers for each of two cores: tests wait for clocks, files and processes a sixth of their time.
+TOGETHER := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # Nothing is timed in what runs together: threads that wait for each other leave the cores to the other tests.
 ASLEEP := OMP_WAIT_POLICY=passive
 

@@ -7,14 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "triton_candidates.py"
-PARTS = 2
 
 
 def _names(path):
@@ -79,30 +77,15 @@ def folder(tmp_path_factory, request):
     names = sorted({*ALWAYS, *(item.callspec.params["name"] for item in here)})
     folders = os.pathsep.join([str(HERE), str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")])
 
-    def part(number):
-        path = directory / f"report-{number}.json"
-        return path, _run(
-            SCRIPT,
-            str(path),
-            f"{number}/{PARTS}",
-            *names,
-            TRITON_INTERPRET="1",
-            PYTHONPATH=folders,
-            OMP_NUM_THREADS="1",
-        )
-
-    # The interpreter has one thread: a process for each of two cores.
-    with ThreadPoolExecutor(PARTS) as pool:
-        for path, done in pool.map(part, range(PARTS)):
-            assert path.exists(), done.stderr[-3000:]
+    path = directory / "report.json"
+    done = _run(SCRIPT, str(path), *names, TRITON_INTERPRET="1", PYTHONPATH=folders, OMP_NUM_THREADS="1")
+    assert path.exists(), done.stderr[-3000:]
     return directory
 
 
 @pytest.fixture(scope="module")
 def report(folder):
-    return {
-        name: entry for path in folder.glob("report-*.json") for name, entry in json.loads(path.read_text()).items()
-    }
+    return json.loads((folder / "report.json").read_text())
 
 
 @EACH

@@ -1,9 +1,9 @@
 """Triton candidates by Triton's interpreter against eager PyTorch, on the CPU. Run as a script, in its own process,
 with TRITON_INTERPRET=1 and this folder and tests/support on the path:
 
-    python triton_candidates.py REPORT.json [K/N] [OPERATOR…]
+    python triton_candidates.py REPORT.json [OPERATOR…]
 
-It writes the report and every candidate beside it; with K/N only the K-th of N parts, counted from 0.
+It writes the report and every candidate beside it.
 """
 
 import importlib.util
@@ -173,8 +173,6 @@ def main(path, *chosen):
     cases = {n: (f, i, {"math": "accurate"}, b or 2e-5) for n, (f, i, _, b) in operators.CASES.items() if n != "module"}
     cases |= triton_products_cases.CASES | triton_chains_cases.CASES | triton_convolution_cases.CASES
     names = [name for name in cases if name in chosen] or list(cases)
-    for part, parts in (map(int, choice.split("/")) for choice in chosen if "/" in choice):
-        names = names[part::parts]
     report = {}
     for name in names:
         function, makers, config, bound = cases[name]
