@@ -106,7 +106,9 @@ class Anchors:
             depth[node.name] = 0 if is_stored else 1 + max((depth[name] for name in read), default=0)
             parts = [1] if is_stored else [pieces[name] for name in read]
             joins = base_name(node.target) == "cat" and max(parts, default=1) > 1
-            pieces[node.name] = sum(parts) if base_name(node.target) == "cat" else max(parts, default=1)
+            # Operands that choose do so at places of their own: each has its alternatives in the expression.
+            chosen = parts if base_name(node.target) == "cat" else [count for count in parts if count > 1]
+            pieces[node.name] = sum(chosen) or 1
             too_many = joins and pieces[node.name] > _MOST_PARTS
             if (depth[node.name] >= _LONGEST_CHAIN or too_many) and _is_storable(node):
                 self.cuts.add(node.name)

@@ -128,6 +128,22 @@ def dense_concatenations(x):
     return x, torch.relu(x).sum(1)
 
 
+@case(lambda: [randn(2, 64, 5), randn(2, 64, 5)], lambda: [randn(1, 64, 3), randn(1, 64, 3)])
+def doubling_scan(gate, x):
+    return doubled(gate, x, 64)
+
+
+def doubled(gate, x, steps):
+    """A linear recurrence over the second dimension: twice as many steps are joined each time."""
+    a, h = torch.sigmoid(gate), x
+    step = 1
+    while step < steps:
+        h = torch.cat([h[:, :step], h[:, step:] + a[:, step:] * h[:, :-step]], 1)
+        a = torch.cat([a[:, :step], a[:, step:] * a[:, :-step]], 1)
+        step *= 2
+    return h
+
+
 @case(
     lambda: [randn(20, 8), ints(20, 5, 7), ints(8, 6, low=-8), ints(8, 20, 3)],
     lambda: [randn(3, 4), ints(3, 1, 2), ints(4, 5, low=-4), ints(4, 3, 2)],

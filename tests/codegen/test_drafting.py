@@ -4,10 +4,13 @@ import time
 
 import graphs
 import pytest
+import torch
+from operators import doubled
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.lowering.normal import normalise
 from kernelswarm.codegen.lowering.regions import Fusion, partition
+from kernelswarm.hardware.capture.capture import capture
 
 LIMIT_S = 2.0
 """CPU seconds for 700 operators on one core."""
@@ -35,3 +38,13 @@ def test_a_concatenation_of_concatenations_is_one_choice_and_is_stored_when_it_g
     choices = [n for k in plan.kernels for root in k.roots() for n in root.walk() if n.op == "piecewise"]
     assert not [n for n in choices if any(below.op == "piecewise" for below in n.args)]
     assert max(len(n.args) for n in choices) == 17
+
+
+@pytest.mark.parametrize("language", CODEGEN_BACKENDS)
+def test_a_scan_that_doubles_is_stored_before_its_alternatives_multiply(language):
+    """Every round chooses in each of three operands, so what is computed in place grows by a factor of three."""
+    inputs = [torch.randn(2, 1024, 16), torch.randn(2, 1024, 16)]
+    rounds = capture(lambda gate, x: doubled(gate, x, 1024), inputs)
+    start = time.thread_time()
+    source = CODEGEN_BACKENDS[language].source(graphs.facts(rounds), rounds, {}, graphs.HARDWARE)
+    assert time.thread_time() - start < 2 * LIMIT_S and len(source) < 300_000
