@@ -170,6 +170,9 @@ class Consumer(Deliveries):
             pull = Pull(self._link, self._config.durable_name or "")
             await pull.start()
             self._pull = pull
+            if self._closed:
+                # Meanwhile, when there was nothing yet to stop.
+                await pull.stop()
         return self._pull
 
     async def _free_place(self) -> None:

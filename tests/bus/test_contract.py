@@ -11,6 +11,7 @@ from waiting import REDELIVERY_S, within
 
 from kernelswarm.bus import ANY, MAX_PAYLOAD, Bus
 from kernelswarm.bus.link import ANSWER_SECONDS, _passing
+from kernelswarm.bus.stream import ensure_consumer
 from kernelswarm.schemas import BusError, InputError, SessionClosed, StopRequested, decode_envelope
 
 STOP = [StopRequested]
@@ -185,6 +186,23 @@ async def test_workers_of_a_role_share_the_work_out(bus, url, event):
         consumers = [on.consume("cpu", "compiler", STOP, **ways) for on in (bus, second)]
         await within(asyncio.gather(*map(work, consumers)))
     assert sorted(seen) == list(range(1, 41))
+
+
+async def test_a_consumer_that_is_closed_while_it_opens_ends(bus, monkeypatch):
+    opening, closed = asyncio.Event(), asyncio.Event()
+
+    async def ensure_later(*arguments) -> None:
+        opening.set()
+        await closed.wait()
+        await ensure_consumer(*arguments)
+
+    monkeypatch.setattr("kernelswarm.bus.consumer.ensure_consumer", ensure_later)
+    consumer = bus.consume("cpu", "compiler", STOP)
+    reading = asyncio.create_task(anext(consumer, None))
+    await within(opening.wait())
+    await consumer.aclose()
+    closed.set()
+    assert await within(reading) is None
 
 
 async def test_no_more_is_handed_out_than_may_be_in_flight(bus, event):
