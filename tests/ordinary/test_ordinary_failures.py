@@ -1,14 +1,19 @@
 """What cannot be timed in an ordinary process, or behaves otherwise there, gives one true sentence."""
 
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from kernelswarm.hardware.harness.timing import idle_check
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings
+from kernelswarm.hardware.ordinary import process as process_module
+from kernelswarm.hardware.ordinary.process import OrdinaryProcess
+from kernelswarm.hardware.ordinary.trust import CONFINED
 from kernelswarm.schemas import Problem, ProblemFacts
 
 from .conftest import HARDWARE, POOL, RIGHT, SCALE, Reason, Times, problem_from
@@ -167,3 +172,13 @@ async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
             await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
     finally:
         await little.close()
+
+
+async def test_who_rested_and_wakes_for_a_moment_is_not_restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = OrdinaryProcess(None, None, "the finished file", CONFINED)  # type: ignore[arg-type]
+    for seen, is_restless in (([True, False, False, True], False), ([True] * 10_000, True)):
+        states = iter(seen)
+        for module in (idle_check, process_module):
+            monkeypatch.setattr(module, "runs", lambda pid, states=states: next(states))
+        with pytest.raises(Missing, match="computes while") if is_restless else contextlib.nullcontext():
+            process.wait_until_idle()
