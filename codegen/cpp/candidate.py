@@ -47,7 +47,7 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
     spelled = spell_windows(graph, settings.windows)
     plan = partition(normalise(spelled, settings.variance, on_processor=True), fusion, prefix=prefix)
     if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
-        plan = partition(normalise(spelled, settings.variance), fusion, prefix=prefix)
+        plan = partition(normalise(spelled, settings.variance, loops=False), fusion, prefix=prefix)
     return plan
 
 

@@ -31,7 +31,9 @@ ADDED = ("float32", "float64", "int64", "int32")
 """dtypes that sums by an index are made in."""
 
 
-def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True, on_processor: bool = False) -> Graph:
+def normalise(
+    graph: Graph, variance: str = "two_pass", ragged: bool = True, on_processor: bool = False, loops: bool = True
+) -> Graph:
     """The same graph with compound operators taken apart; node names that others refer to stay.
 
     Args:
@@ -39,8 +41,9 @@ def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True, on_
         variance: ``two_pass`` (mean first, then squared distances) or ``shifted`` (one pass over distances from the
             first element of the row: cheaper, less accurate where that element lies far from the mean).
         ragged: take ``repeat_interleave`` apart into offsets and segments.
-        on_processor: what pays there: recurrences that were captured step by step are one node each, values that are
-            added by number are sums by index, and convolutions of single pixels are products.
+        on_processor: what pays there: values that are added by number are sums by index, and convolutions of single
+            pixels are products.
+        loops: recurrences that were captured step by step are one node each.
     """
     rewritten: list[Node] = []
     nodes = _out_of_place(assembled(graph.nodes))
@@ -53,8 +56,10 @@ def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True, on_
         else:
             rewritten.extend(rule(node, by_name, variance))
     linked = _link_items(rewritten)
+    if loops:
+        linked = looped(linked)
     if on_processor:
-        linked = picked(looped(linked))
+        linked = picked(linked)
     return Graph(nodes=tuple(linked), symbols=graph.symbols, guards=graph.guards)
 
 

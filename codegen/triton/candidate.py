@@ -11,6 +11,7 @@ from ..lowering.anchors import is_special
 from ..lowering.coverage import elsewhere
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.plan import Plan
+from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
 from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
@@ -23,6 +24,8 @@ from .rewrites import on_gpu
 from .shared import share_repeated
 from .source import TEMPLATES, TritonLibrary, triton_library
 from .tunables import GpuSettings
+
+_SCANS = ("aten.cumsum.default", RUNNING_PRODUCT, RECURRENCE)
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,18 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "") -> Plan:
         stores=settings.fusion != "split",
         keep_shared=settings.keep_shared,
     )
-    graph = normalise(graph, settings.variance, ragged=False)
-    graph = on_gpu(graph, settings)
-    nodes = {node.name: node for node in graph.nodes}
-    return partition(graph, fusion, [n.name for n in graph.nodes if _is_left(n, nodes)], prefix)
+    for loops in (True, False):
+        normal = on_gpu(normalise(graph, settings.variance, ragged=False, loops=loops), settings)
+        nodes = {node.name: node for node in normal.nodes}
+        plan = partition(normal, fusion, [n.name for n in normal.nodes if _is_left(n, nodes)], prefix)
+        if not any(node.target == RECURRENCE for node in plan.externs):
+            break
+    return plan
 
 
 def _is_left(node: Node, nodes: dict[str, Node]) -> bool:
     """What has no kernel here: compactions, whose size the host must know."""
-    return node.op == "call" and is_special(node, nodes) and node.target not in ("aten.cumsum.default", RUNNING_PRODUCT)
+    return node.op == "call" and is_special(node, nodes) and node.target not in _SCANS
 
 
 def has_kernels(plan: Plan) -> bool:

@@ -179,7 +179,7 @@ class TritonScope:
             case "load":
                 return self._load(value)
             case "wrap":
-                inner = self._typed(value.args[0])
+                inner = self.typed(value.args[0])
                 return f"{self.needs.helper('ks_wrap')}({inner}, {self.index(value.polys[0])})"
             case "search":
                 return self._search(value)
@@ -187,7 +187,8 @@ class TritonScope:
                 return self._piecewise(value)
         return operation(value, [self.text(arg) for arg in value.args], self.needs)
 
-    def _typed(self, value: Scalar) -> str:
+    def typed(self, value: Scalar) -> str:
+        """As :meth:`text`, of a constant as a value of its type."""
         return typed(value.data, value.dtype) if value.op == "const" else self.text(value)
 
     def _load(self, value: Scalar) -> str:
@@ -209,7 +210,7 @@ class TritonScope:
         return "".join(f" + 0 * {axis.name}" for axis in axes)
 
     def _search(self, value: Scalar) -> str:
-        key = self._typed(value.args[0])
+        key = self.typed(value.args[0])
         if value.args[0].op == "index":
             key = f"tl.cast({key}, tl.int64)"
         table = f"{pname(value.data[0])}_ptr + {self.offset(value.polys[0])}"
@@ -229,7 +230,7 @@ class TritonScope:
             inside = [f"({position} >= {bounds[n - 1]})"] if n else []
             inside += [f"({position} < {bounds[n]})"] if n < len(bounds) else []
             self.guards = (*outside[0], *((text, names) for text in inside))
-            parts.append(self._typed(arg))
+            parts.append(self.typed(arg))
         self.guards, self.fill = outside
         if padding is not None:
             return next(part for part, arg in zip(parts, value.args, strict=True) if arg.op != "const")
@@ -240,7 +241,7 @@ class TritonScope:
 
     def store(self, store: Store, cache: str = "") -> str:
         """A statement that writes a value."""
-        text = self._typed(store.value)
+        text = self.typed(store.value)
         if store.value.op == "index":
             text = f"tl.cast({text}, {TYPES[store.value.dtype]})"
         single = [

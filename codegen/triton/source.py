@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...schemas import Node
-from ..ir.loops import Buffer, Kernel, SpecialKernel, buffers_read
+from ..ir.loops import Buffer, Kernel, RecurrentKernel, SpecialKernel, buffers_read
 from ..ir.poly import product
 from ..ir.printing import python_poly
 from ..lowering.plan import AnyKernel, Plan
@@ -19,6 +19,7 @@ from .points import PointShape, PointWriter, shape_of_points
 from .prepare import Sizes, Tile, prepare
 from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
+from .recurrence import recurrence_kernel
 from .rows import WHOLE_LIMIT, RowWriter, Shape, shape_of_tile
 from .scan import scan_kernel
 from .split_3xtf32 import Split3xTF32Writer, splits_3xtf32, with_room
@@ -146,8 +147,11 @@ class _Printer:
             self.library.kernels[user.name] = printed
 
     def loops(self, kernel: AnyKernel) -> None:
-        """Rows, columns, elements, or a scan."""
-        if isinstance(kernel, SpecialKernel):
+        """Rows, columns, elements, a scan, or a recurrence."""
+        if isinstance(kernel, RecurrentKernel):
+            printed = recurrence_kernel(kernel, self.sizes, self.settings, self.needs)
+            self.library.kernels[kernel.name] = [printed]
+        elif isinstance(kernel, SpecialKernel):
             self.library.kernels[kernel.name] = [scan_kernel(kernel, self.settings, self.needs)]
         else:
             self.library.kernels[kernel.name], self.library.scratch[kernel.name] = self._prepared(kernel)

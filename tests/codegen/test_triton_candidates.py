@@ -38,7 +38,7 @@ COMPILED = [
     "rows_in_powers_of_two", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
     "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
     "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "split_3xtf32",
-    "padded_otherwise", "resampled", "scaled_by_sizes",
+    "padded_otherwise", "resampled", "scaled_by_sizes", "recurrence", "recurrence_half",
 ]  # fmt: skip
 """One of every kind."""
 FUSED = {
@@ -48,7 +48,7 @@ FUSED = {
     "conv1d_half": 2, "pffn_half": 2, "optfm_half": 2, "welford_rows": 1, "made_operands": 1,
     "rows_in_powers_of_two": 1, "product_in_powers_of_two": 1, "split_3xtf32": 2, "split_3xtf32_linear": 2,
     "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2, "linear_of_one_row": 1,
-    "RepeatedLayers": 3,
+    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1,
 }  # fmt: skip
 """How many kernels an operator becomes; those that repeat each other but for names count once."""
 
