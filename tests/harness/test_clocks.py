@@ -91,6 +91,17 @@ def test_a_process_that_waits_for_a_core_launches_late(waited_ms: int, result: C
     assert ClockCrossCheck(late, [short], 8_000, beside_ns=700 * 174_000).result is result
 
 
+def test_who_always_waits_for_a_core_is_never_passed() -> None:
+    """A process may make its own threads wait: that convicts nobody, and is no agreement either."""
+    late = replace(LAUNCHED_LATE, waited_ns=10**9)
+    check = ClockCrossCheck(late, [batch(200, 8_000, 400_000, None)], 8_000, beside_ns=700 * 174_000)
+    tally = CrossCheckTally()
+    while tally.is_open:
+        tally.count(check, steady=True)
+
+    assert check.result is ClockResult.waited and not tally.has_passed and not tally.has_failed
+
+
 @pytest.mark.parametrize("waited_ms", [0, 20])
 def test_answers_that_come_late_are_doubtful_unless_somebody_waited_for_a_core(waited_ms: int) -> None:
     """Seen on an H100 beside ten sessions: 4.29 ms of nine calls by its clock, 31.58 by ours, of a right kernel."""
