@@ -270,6 +270,7 @@ def _sampled(outputs: Any, seed: int, copy: int) -> tuple[dict[str, Any], bytes]
     forms, data = [], []
     for tensor in tensors:
         forms.append([str(tensor.dtype), list(tensor.shape)])
+        tensor = tensor.resolve_conj().resolve_neg()
         flat = torch.view_as_real(tensor).reshape(-1) if tensor.is_complex() else tensor.reshape(-1)
         if flat.numel() > SAMPLE:
             flat = flat[torch.randint(flat.numel(), (SAMPLE,), generator=generator)]

@@ -11,12 +11,12 @@ from .agreement import difference
 from .process import Missing
 from .rounds import Runner
 
-MOST_CALLS = 1024
-MOST_BYTES = 4 << 20
+MOST_CALLS = 2048
+MOST_BYTES = 6 << 20
 """Inputs and outputs of a batch: what is written there for the first time costs little beside the calls."""
-LEAST_NS = 500_000
-"""Where the calls for which there is room take less, nothing can be said; they are few where calls are long, and there
-the judge's figures leave no room."""
+LEAST_NS = 4_000_000
+"""Where the calls for which there is room take less, nothing is said: a busy machine disturbs a short batch too much,
+above all of several threads."""
 TRIES = 8
 """On a busy machine three of four are slow for that, candidates' and eager's alike; one that is not is enough."""
 MOST_SHARE = 1.4
@@ -47,8 +47,10 @@ def check_unseen(eager: Runner, candidate: Runner, call_bytes: int, seed: int, b
         slower, outputs = [], []
         for runner in (eager, candidate):
             ns = runner.process.time(count, runner.seconds, warm=runner.warm, unseen=first) / count
-            slower.append(ns / median(runner.samples))
             outputs.append(runner.process.unseen(call, seed, runner.seconds))
+            # What slows the machine by now slows what comes again as well.
+            again = runner.process.time(count, runner.seconds, warm=runner.warm) / count
+            slower.append(ns / max(again, median(runner.samples)))
             runner.process.wait_until_idle()
         if clause := difference(*outputs, bound=bound):
             raise Missing(f"the finished file does not give on unseen inputs what eager gives: {clause}")

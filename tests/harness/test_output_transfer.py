@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernelswarm.hardware.harness.tensors.output_descriptions import describe
 from kernelswarm.hardware.harness.tensors.output_transfer import Written, copy_out, written
 from kernelswarm.hardware.harness.tensors.tensor_placement import current_device
 
@@ -50,3 +51,10 @@ def test_a_pipe_is_not_waited_for() -> None:
     finally:
         os.close(out)
         os.close(into)
+
+
+@pytest.mark.parametrize("lazy", [torch.zeros(3, dtype=torch.complex64).conj(), torch._neg_view(torch.ones(3))])
+def test_a_conjugate_that_is_yet_to_be_taken_is_no_answer(lazy: torch.Tensor) -> None:
+    """Its memory is read from outside, where nobody knows."""
+    assert describe(lazy, current_device()).kind == "other"
+    assert describe(lazy.resolve_conj().resolve_neg(), current_device()).kind == "tensor"

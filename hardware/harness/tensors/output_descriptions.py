@@ -22,6 +22,7 @@ _LARGEST_INT = 1 << 63
 
 _numel = torch._C.TensorBase.numel
 _untyped_storage = torch.Tensor.untyped_storage
+_is_conj, _is_neg = torch.Tensor.is_conj, torch.Tensor.is_neg
 
 
 def describe(output: Any, tensor_device: TensorDevice) -> Output:
@@ -30,6 +31,9 @@ def describe(output: Any, tensor_device: TensorDevice) -> Output:
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if kind is torch.Tensor and (output.device != tensor_device.device or output.layout != torch.strided):
         return Output(kind="other", type_name=f"{name} on {output.device} with layout {output.layout}")
+    if kind is torch.Tensor and (_is_conj(output) or _is_neg(output)):
+        # Its memory is read by others, who would take it for the answer.
+        return Output(kind="other", type_name=f"{name} that is yet to be conjugated or negated (resolve_conj does it)")
     if kind is torch.Tensor:
         storage = _untyped_storage(output)
         return Output(
