@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..hardware.sources.parsing import parse
 from ..hardware.sources.problem_files import load_candidate
 from ..schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
 from .runs import Benchmark, Choice, Task
@@ -97,7 +98,7 @@ def load(folder: Path, direction: str, timed: int) -> Problem:
     try:
         text = load_candidate(folder / f"func_{direction}.py")
         config = json.loads((folder / f"config_{direction}.json").read_text(encoding="utf-8"))
-        tree = ast.parse(text)
+        tree = parse(text)
         settings = _settings(config, tree)
     except (OSError, InputError, SyntaxError, ValueError, TypeError, KeyError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...hardware.sources.parsing import parse
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .definition import Axis, Definition, Source, Tolerance, Workload, read_definition, read_workloads
 from .drawing import drawn
@@ -75,7 +76,7 @@ def _header(definition: Definition) -> str:
 def _reference(definition: Definition) -> str:
     """The reference's source, which must not use this file's own names for something else."""
     try:
-        tree = ast.parse(definition.reference)
+        tree = parse(definition.reference)
     except (SyntaxError, ValueError) as error:
         raise ProblemError(f"the reference of {definition.name} is not Python: {error}") from error
     names = set().union(*map(_named, tree.body))
@@ -144,7 +145,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 def _parsed(expression: str) -> ast.expr:
     try:
-        return ast.parse(expression, mode="eval").body
+        return parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError) as error:
         raise ProblemError(f"axis expression {expression!r} is not understood") from error
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from ...hardware.sources.parsing import parse
+
 Atom = Any
 """A name (loop variable or size symbol), or a tuple ``(operator, Poly, …)`` or ``("value", Scalar)``."""
 
@@ -241,7 +243,7 @@ def minimum(a: Poly, b: Poly) -> Poly:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Poly:
-    return _from_ast(ast.parse(text, mode="eval").body)
+    return _from_ast(parse(text, mode="eval").body)
 
 
 def _from_ast(tree: ast.expr) -> Poly:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...hardware.sources.parsing import parse
 from ..ir.printing import nameless
 from .launch import TritonKernel
 from .source import TritonLibrary
@@ -43,7 +44,7 @@ def _launching(first: TritonKernel, kernel: TritonKernel) -> TritonKernel:
 
 
 def _parameters(kernel: TritonKernel) -> list[str]:
-    functions = [part for part in ast.parse(kernel.text).body if isinstance(part, ast.FunctionDef)]
+    functions = [part for part in parse(kernel.text).body if isinstance(part, ast.FunctionDef)]
     (launched,) = (function for function in functions if function.name == kernel.launch.kernel)
     return [argument.arg for argument in launched.args.args]
 
@@ -51,7 +52,7 @@ def _parameters(kernel: TritonKernel) -> list[str]:
 def _declared(text: str) -> list[str]:
     """Names of functions, parameters and variables, as they stand in ``text``."""
     places: list[tuple[int, int, str]] = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.FunctionDef):
             places.append((node.lineno, node.col_offset, node.name))
         elif isinstance(node, ast.arg):

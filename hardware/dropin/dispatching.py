@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...schemas import InputFact, ProblemFacts, ShapeFacts
 from ..sources.native_source import PARTS
+from ..sources.parsing import parse
 from .finishing import literal
 
 _TEXT = '''"""Several kernels, each for the shapes at which it was the fastest; {otherwise} for all others."""
@@ -98,6 +99,6 @@ def sizes_of(shape: ShapeFacts) -> tuple[tuple[int, ...], ...]:
 def _embedded() -> str:
     """The function that executes a part as a module, as finished files have it."""
     text = (Path(__file__).parent / "embedded.py").read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    tree = parse(text)
     function = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "embedded")
     return str(ast.get_source_segment(text, function))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...schemas import CONTIGUOUS, FROM_SEED, InputFact, Problem, ProblemFacts, ProblemFormat, VerifyReport
 from ..sources.native_source import CANDIDATE, parsed, parts_of
+from ..sources.parsing import parse
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
 """The files beside this one whose code goes into every finished file, in this order."""
@@ -122,7 +123,7 @@ def _support() -> tuple[list[str], list[str]]:
     code: list[str] = []
     for part in PARTS:
         text = (Path(__file__).parent / f"{part}.py").read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        tree = parse(text)
         head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
         imports |= {ast.unparse(node): None for node in head if not getattr(node, "level", 0)}
         begin = max(node.end_lineno or 0 for node in head)

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from ..sources.parsing import parse
 from . import cpp, cuda
 
 _LOADERS = {"CPP": (cpp.LOADER, "_load"), "CUDA": (cuda.LOADER, "_launch")}
@@ -15,7 +16,7 @@ def with_loader(source: str) -> str:
     A file that has no native code, defines the function itself or is no Python comes back as it is.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
     names = set(defined(tree))

@@ -17,6 +17,7 @@ from ..platforms import detect
 from ..pools.pool_files import find_pool
 from ..sources.import_statements import bound
 from ..sources.native_source import Refused, module_literal, parsed
+from ..sources.parsing import parse
 from ..sources.problem_files import LARGEST_FILE, load_problem, problem_format
 from .host import Settings
 from .process import Missing
@@ -70,9 +71,7 @@ def carried_problem(text: str, file: str) -> Problem:
     if not isinstance(source, str):
         raise InputError(f"{file} does not carry its problem: name the problem's file with --problem")
     name = _searched_name(tree) or Path(file).stem
-    return Problem(
-        name=name, format=problem_format(bound(ast.parse(source)), file), source=source, sha256=sha256(source)
-    )
+    return Problem(name=name, format=problem_format(bound(parse(source)), file), source=source, sha256=sha256(source))
 
 
 Notify = Callable[[str], None]

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from ...schemas import Diagnostic
+from .parsing import parse
 
 MOST_FLAGS_CHARACTERS = 4096
 """All flags together: the system refuses command lines that are too long, and that would look like its fault."""
@@ -100,7 +101,7 @@ def parsed(source: str) -> ast.Module:
         Refused: it is not Python.
     """
     try:
-        return ast.parse(source)
+        return parse(source)
     except SyntaxError as error:
         raise Refused(f"not valid Python: {error.msg}", error.lineno or 0, error.offset or 0) from error
     except (ValueError, RecursionError, MemoryError) as error:

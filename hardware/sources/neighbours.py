@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...schemas import InputError, ProblemError, sha256
 from .import_statements import Statement, bound, renamed, statements
+from .parsing import parse
 
 PREFIX = "_neighbours_"
 """What the package's name begins with; a hash of its modules follows."""
@@ -138,7 +139,7 @@ def refuse_neighbours(source: str, path: Path) -> None:
         InputError: it imports some.
     """
     try:
-        names = [name for statement in statements(ast.parse(source)) for name in statement.resolved("") or []]
+        names = [name for statement in statements(parse(source)) for name in statement.resolved("") or []]
     except (SyntaxError, ValueError):
         return
     files = [_file_of(path.parent, name) for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
@@ -152,7 +153,7 @@ def refuse_neighbours(source: str, path: Path) -> None:
 
 def _with(preamble: str, text: str) -> str:
     """``text`` with ``preamble`` before the first statement that may use it; lines stay where they are, if they can."""
-    for statement in ast.parse(text).body:
+    for statement in parse(text).body:
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         if is_text or is_future:
@@ -213,7 +214,7 @@ def _read(file: Path, problem: str) -> str:
 
 def _parsed(text: str, file: str, problem: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse(text)
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)

@@ -9,6 +9,7 @@ from pathlib import Path
 from ...schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
 from .import_statements import bound
 from .neighbours import bundled, names_from_stars, refuse_neighbours
+from .parsing import parse
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
 KERNELBENCH_NAMES = ("Model", "get_inputs")
@@ -87,7 +88,7 @@ def _meant_module(modules: Sequence[str], names: set[str]) -> str:
 
 def _parsed(source: str, file: str) -> ast.Module:
     try:
-        return ast.parse(source)
+        return parse(source)
     except (SyntaxError, ValueError) as error:
         place = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else str(error)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ....hardware.languages.cpp import LOADER
 from ....hardware.languages.loaders import defined, with_loader
+from ....hardware.sources.parsing import parse
 from ....schemas import Schema
 
 ENTRY_POINTS = ("kernel", "ModelNew")
@@ -113,7 +114,7 @@ def _is_candidate(source: str) -> bool:
 
 def _parsed(source: str) -> ast.Module:
     try:
-        return ast.parse(source)
+        return parse(source)
     except SyntaxError as error:
         raise Rejected(f"the file is not valid Python: {error.msg} in line {error.lineno}") from error
     except (ValueError, RecursionError, MemoryError) as error:

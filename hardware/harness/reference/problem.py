@@ -360,4 +360,7 @@ def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
         return [drawn]
     if isinstance(drawn, list | tuple):
         return list(drawn)
-    raise Refused(f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list of tensors or numbers")
+    raise Refused(
+        f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list, which is passed by position (a "
+        "subclass of the module can pass keyword arguments on)"
+    )

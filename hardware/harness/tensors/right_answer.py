@@ -93,15 +93,23 @@ class RightAnswer:
         known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
         self._movements = [self.distance_to(moved) for moved in known]
         self.sensitivity = max(self._movements, default=0.0)
-        self.bound = bound_for(
-            self.dtype or {"float": "float32"}.get(self.kind, ""),
-            self.reference_error,
-            float64=precise is not None,
-            tolerance=tolerance,
-            sensitivity=self.sensitivity,
-        )
+        self.bound = self._bound()
         if self._may_be_rounded():
             self._oracle = self._oracle.float()
+
+    def _bound(self) -> float:
+        return bound_for(
+            self.dtype or {"float": "float32"}.get(self.kind, ""),
+            self.reference_error,
+            float64=self.floating and self.float64,
+            tolerance=self._tolerance,
+            sensitivity=self.sensitivity,
+        )
+
+    def expect_error(self, usual: float) -> None:
+        """The reference's own error counts as the ``usual`` one of this output at least, which other inputs showed."""
+        self.reference_error = max(self.reference_error, usual)
+        self.bound = self._bound()
 
     def _find_jumps(
         self, moved: Sequence[Any], reordered: Sequence[Any], shaken: Sequence[Any], epsilons: float
