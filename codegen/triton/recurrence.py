@@ -1,12 +1,12 @@
 """Recurrences in Triton: a program takes all steps for its points one after the other, with the states in registers."""
 
-from ..ir.loops import RecurrentKernel, buffers_read
+from ..ir.loops import RecurrentKernel
 from ..ir.poly import ZERO, product
 from ..ir.printing import python_poly
 from ..ir.scalar import Scalar
-from .function_text import function_text
-from .launch import Launch, TritonKernel
+from .launch import TritonKernel
 from .prepare import Sizes
+from .scan import special_kernel
 from .scope import INSIDE, OUTSIDE, Axis, TritonScope, pname
 from .text import TYPES, TritonNeeds
 from .tunables import GpuSettings
@@ -73,26 +73,11 @@ class _Recurrence:
             *(f"    {line}" for line in [*scope.lines[INSIDE], stored, *after]),
             *(f"    {name} = {name}_next" for name in self.states),
         ]
-        return self._kernel([*head, *before, *scope.lines[OUTSIDE], *loop], out)
+        body = [*head, *before, *scope.lines[OUTSIDE], *loop]
+        grid = f"_cdiv({python_poly(points)}, {self.block})"
+        warps = self.settings.warps or max(1, self.block // 32)
+        return special_kernel(kernel, grid, body, self.needs, "a recurrence", warps, kernel.offset)
 
     def _block(self, value: Scalar) -> str:
         """A value for every point of the block, of its own type: states keep theirs from step to step."""
         return f"tl.broadcast_to(tl.cast({self.scope.typed(value)}, {TYPES[value.dtype]}), [{self.block}])"
-
-    def _kernel(self, body: list[str], out: str) -> TritonKernel:
-        kernel = self.kernel
-        own = {f"i{d}" for d in range(len(kernel.dims) + 1)}
-        names: set[str] = set().union(*(p.names for p in kernel.dims), kernel.offset.names)
-        names = names.union(*(root.names for root in kernel.roots()))
-        symbols = sorted(name for name in names if name[0] != "@" and name not in own)
-        tensors = (
-            *((f"{pname(n)}_ptr", n, dtype) for n, dtype in buffers_read(kernel.roots()).items()),
-            (out, kernel.buffer.name, kernel.buffer.dtype),
-        )
-        numbers = [(s, s) for s in symbols]
-        numbers += [(name, f"float({text})") for text, name in self.needs.floats.items()]
-        text = function_text(kernel.name, tensors, numbers, set(), body, "a recurrence")
-        grid = f"_cdiv({python_poly(product(kernel.dims))}, {self.block})"
-        warps = self.settings.warps or max(1, self.block // 32)
-        launch = Launch(kernel.name, (grid,), tensors, tuple(numbers), {"num_warps": warps})
-        return TritonKernel(text, launch, (kernel.buffer.name,))

@@ -2,7 +2,7 @@
 
 from ..ir.build import is_float
 from ..ir.loops import SpecialKernel, buffers_read
-from ..ir.poly import product, variable
+from ..ir.poly import ZERO, Poly, product, variable
 from ..ir.printing import python_poly
 from ..lowering.views import linear
 from .function_text import function_text
@@ -44,15 +44,24 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
         f"    tl.store({out} + {offset}, before {sign} {scanned}, mask=col_mask)",
         f"    before = before {sign} {whole}",
     ]
-    references: set[str] = set().union(*(p.names for p in kernel.dims), kernel.value.names)
-    symbols = sorted(name for name in references if name[0] != "@" and name not in names)
+    comment, warps = "cumprod" if product_of else "cumsum", settings.warps or 4
+    return special_kernel(kernel, python_poly(product(kernel.dims[:-1])), body, needs, comment, warps)
+
+
+def special_kernel(
+    kernel: SpecialKernel, grid: str, body: list[str], needs: TritonNeeds, comment: str, warps: int, place: Poly = ZERO
+) -> TritonKernel:
+    """Text and launch of a kernel with one output, whose ``body`` computes its roots and stores them at ``place``."""
+    own = {name for v in kernel.variables for name in v.names}
+    names: set[str] = set().union(*(p.names for p in kernel.dims), *(root.names for root in kernel.roots()))
+    names |= place.names
+    symbols = sorted(name for name in names if name[0] != "@" and name not in own)
     tensors = (
-        *((f"{pname(n)}_ptr", n, dtype) for n, dtype in buffers_read([kernel.value]).items()),
-        (out, kernel.buffer.name, kernel.buffer.dtype),
+        *((f"{pname(n)}_ptr", n, dtype) for n, dtype in buffers_read(kernel.roots()).items()),
+        (f"{pname(kernel.buffer.name)}_out", kernel.buffer.name, kernel.buffer.dtype),
     )
     numbers = [(s, s) for s in symbols]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
-    text = function_text(kernel.name, tensors, numbers, set(), body, "cumprod" if product_of else "cumsum")
-    grid = python_poly(product(kernel.dims[:-1]))
-    launch = Launch(kernel.name, (grid,), tensors, tuple(numbers), {"num_warps": settings.warps or 4})
+    text = function_text(kernel.name, tensors, numbers, set(), body, comment)
+    launch = Launch(kernel.name, (grid,), tensors, tuple(numbers), {"num_warps": warps})
     return TritonKernel(text, launch, (kernel.buffer.name,))

@@ -104,10 +104,13 @@ class OrdinaryHost:
         async with self._guard:
             waiting = [self._wait(name, lease) for name in absent]
             try:
-                await asyncio.gather(self._prepare_baselines(lease, absent), *waiting, return_exceptions=True)
+                done = await asyncio.gather(self._prepare_baselines(lease, absent), *waiting, return_exceptions=True)
             except asyncio.CancelledError:
                 await asyncio.shield(self._end_baselines())
                 raise
+        for error in done:
+            if isinstance(error, BaseException) and not isinstance(error, Missing):
+                raise error
 
     async def time(
         self,

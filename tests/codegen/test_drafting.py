@@ -5,7 +5,7 @@ import time
 import graphs
 import pytest
 import torch
-from operators import doubled
+from operators_over_time import doubled
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.lowering.normal import normalise

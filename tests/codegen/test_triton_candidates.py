@@ -26,7 +26,7 @@ def _names(path):
 
 
 PRODUCTS = [name for part in ("products", "chains", "convolution") for name in _names(HERE / f"triton_{part}_cases.py")]
-NAMES = [*_names(HERE / "operators.py"), *PRODUCTS]
+NAMES = [*_names(HERE / "operators.py"), *_names(HERE / "operators_over_time.py"), *PRODUCTS]
 COPIED = {"transposed_window", "convolution_in_tf32"}
 """Filters are made of others."""
 
