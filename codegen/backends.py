@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from ..schemas import AdviceAction, Config, Graph, HardwareFacts, ProblemFacts
 from .cpp.candidate import generate, plan_of
-from .cpp.features import features_of
+from .cpp.features import features_of, is_rewritten
 from .cpp.mutations import cpp_mutations
 from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
@@ -71,6 +71,7 @@ class CppBackend:
         "online",
         "huge_pages",
         "in_place",
+        "reassociate",
         "lanes",
         "block",
     )
@@ -84,7 +85,7 @@ class CppBackend:
         passes = [
             (pass_graph, plan_of(pass_graph, Settings())) for pass_graph in (graph, backward) if pass_graph is not None
         ]
-        if not any(plan.kernels for _, plan in passes):
+        if not any(plan.kernels or is_rewritten(pass_graph, plan) for pass_graph, plan in passes):
             return None
         features = joined([features_of(pass_graph, plan) for pass_graph, plan in passes])
         return domains(replace(features, error_bound=error_bound), hardware)

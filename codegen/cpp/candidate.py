@@ -3,15 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from ...hardware.languages.cpp import LOADER
 from ...schemas import Graph, Items, ProblemFacts
 from ..host.differentiable import flat
 from ..ir.tunables import Settings
 from ..lowering.aten import argument, pyname
 from ..lowering.coverage import elsewhere
+from ..lowering.integer_products import with_library_products
 from ..lowering.normal import normalise
 from ..lowering.plan import Plan
 from ..lowering.pointwise import ORDERED, UNORDERED
+from ..lowering.reassociation import reassociated
 from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
@@ -44,11 +48,23 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         columns=True,
         store_repeated=True,
     )
-    spelled = spell_windows(graph, settings.windows)
+    spelled = spell_windows(_with_better_products(graph, settings), settings.windows)
     plan = partition(normalise(spelled, settings.variance, on_processor=True), fusion, prefix=prefix)
     if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
         plan = partition(normalise(spelled, settings.variance, loops=False), fusion, prefix=prefix)
     return plan
+
+
+def _with_better_products(graph: Graph, settings: Settings) -> Graph:
+    if not settings.reassociate:
+        return graph
+    graph = with_library_products(graph)
+    return structs.replace(graph, nodes=tuple(reassociated(list(graph.nodes))))
+
+
+def _conditions(graph: Graph, plan: Plan) -> list[str]:
+    """What the plan needs of the sizes beyond the graph as captured."""
+    return [guard for guard in plan.graph.guards if guard not in graph.guards]
 
 
 def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate:
@@ -58,7 +74,7 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
     printed = library(plans, settings)
     others = elsewhere(facts, graph) if len(graphs) == 1 else []
     passes = [
-        Pass(pass_graph, HostWrapper(plan, printed), name, "is_cpu", elsewhere=others)
+        Pass(pass_graph, HostWrapper(plan, printed), name, "is_cpu", _conditions(pass_graph, plan), elsewhere=others)
         for (name, pass_graph), plan in zip(graphs.items(), plans, strict=True)
     ]
     parts = [

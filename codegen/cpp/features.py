@@ -3,12 +3,13 @@
 import math
 
 from ...hardware.harness.tensors.bounds import Tolerance, bound_for
-from ...schemas import Graph, Node, ProblemFacts
+from ...schemas import Graph, Node, ProblemFacts, TensorMeta
 from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.tunables import Features
 from ..lowering.in_place import overwritten
 from ..lowering.plan import Plan
+from ..lowering.pointwise import base_name
 from ..lowering.row_buffer import shared_values
 from .math import ERROR_ULP, resolve
 from .windows import spell_windows
@@ -45,12 +46,23 @@ def features_of(graph: Graph, plan: Plan) -> Features:
         search=any(v.op == "search" for v in values),
         externs=bool(plan.externs),
         windows=len(spell_windows(graph, "all").nodes) > len(graph.nodes),
+        products=is_rewritten(graph, plan),
         in_place=any(overwritten(plan, k) for k in loops),
         large_outputs=any(_bytes(plan.nodes[name]) >= _LARGE for k in loops for name in k.stores)
         or any(_elements(plan, k.nodes[0]) * 8 >= _LARGE for k in special),
         several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
         elements=max((_largest(plan, k.nodes) for k in plan.kernels), default=0),
     )
+
+
+def is_rewritten(graph: Graph, plan: Plan) -> bool:
+    """Whether the plan's matrix products are others than those that were captured."""
+    return _products(graph) != _products(plan.graph)
+
+
+def _products(graph: Graph) -> list[tuple[str, tuple[TensorMeta, ...]]]:
+    nodes = (node for node in graph.nodes if base_name(node.target) in ("mm", "bmm", "_int_mm"))
+    return [(node.target, node.values) for node in nodes]
 
 
 def error_allowed(facts: ProblemFacts) -> float:

@@ -28,6 +28,8 @@ class Settings:
     windows: str = "apart"
     """Pools as slices that fuse with what is around: none (``library``), those that compute nothing twice (``apart``)
     or ``all``."""
+    reassociate: bool = True
+    """Matrix products in the order that costs least, and those of short integers by kernels for these."""
     in_place: bool = True
     """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
     lanes: int = 32
@@ -85,6 +87,8 @@ class Features:
     externs: bool = False
     windows: bool = False
     """Whether there are windows that could be slices."""
+    products: bool = False
+    """Whether matrix products could be others than those that were captured."""
     in_place: bool = False
     large_outputs: bool = False
     several_anchors: bool = False
@@ -134,6 +138,7 @@ DOMAINS: dict[str, Domain] = {
     "lanes": _when(lambda t: t.rows, 32, 16, 64, 128),
     "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),
     "tile": _when(lambda t: t.columns, 256, 64, 128, 512),
+    "reassociate": _when(lambda t: t.products, True, False),
     "in_place": _when(lambda t: t.in_place, True, False),
     "serial_below": _when(lambda t: t.elements < 1 << 20, 32768, 4096, 262144),
     "threads": _threads,

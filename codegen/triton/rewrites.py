@@ -2,14 +2,13 @@
 
 from msgspec import structs
 
-from ...hardware.machine.work import uses
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..lowering.depthwise import spell_depthwise
 from ..lowering.extremes import spell_extremes
 from ..lowering.normal import RUNNING_PRODUCT
-from ..lowering.pointwise import base_name
 from ..lowering.pooling import spell_pools
+from ..lowering.reassociation import reassociated
 from ..lowering.wide_attention import spell_wide_attention
 from ..lowering.windows import call
 from .attention import fuse_attention
@@ -19,9 +18,6 @@ from .convolution import fuse_convolutions
 from .library_attention import library_attention
 from .library_convolutions import library_convolutions
 from .tunables import GpuSettings
-
-_GAIN = 2
-"""How many times fewer bytes another order must move."""
 
 
 def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
@@ -38,7 +34,7 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
         graph = channels_last(graph)
     nodes = list(graph.nodes)
     if settings.reassociate:
-        nodes = _reassociated(nodes)
+        nodes = reassociated(nodes)
     if settings.templates and settings.chain:
         nodes = fuse_chains(nodes, settings.multiprocessors)
     by_name = {node.name: node for node in nodes}
@@ -58,49 +54,6 @@ def _running_products(graph: Graph) -> Graph:
 def spell_windows(graph: Graph) -> Graph:
     """Pooling and depthwise convolutions as elementwise operators on slices."""
     return spell_depthwise(spell_pools(graph))
-
-
-def _reassociated(nodes: list[Node]) -> list[Node]:
-    """``A (B C)`` as ``(A B) C`` where the product in between is much smaller."""
-    by_name = {node.name: node for node in nodes}
-    used = uses(nodes)
-    changed: dict[str, Node] = {}
-    dropped: dict[str, Node] = {}
-    for node in nodes:
-        if base_name(node.target) not in ("bmm", "mm") or not all(isinstance(a, Ref) for a in node.args):
-            continue
-        a, inner = (by_name[arg.name] for arg in node.args if isinstance(arg, Ref))
-        if inner.target != node.target or used[inner.name] != 1:
-            continue
-        b, c = (by_name[arg.name] for arg in inner.args if isinstance(arg, Ref))
-        shape, example = (*a.values[0].shape[:-1], b.values[0].shape[-1]), (*_example(a)[:-1], _example(b)[-1])
-        before, after = _count(_example(inner)), _count(example)
-        if after * _GAIN > before:
-            continue
-        meta = TensorMeta(shape=shape, dtype=node.values[0].dtype, example=example)
-        dropped[inner.name] = structs.replace(inner, args=(Ref(name=a.name), Ref(name=b.name)), values=(meta,))
-        changed[node.name] = structs.replace(node, args=(Ref(name=inner.name), Ref(name=c.name)))
-    new_nodes: list[Node] = []
-    for node in nodes:
-        if node.name in dropped:
-            continue
-        if node.name in changed:
-            first = changed[node.name].args[0]
-            assert isinstance(first, Ref)
-            new_nodes.append(dropped[first.name])
-        new_nodes.append(changed.get(node.name, node))
-    return new_nodes
-
-
-def _example(node: Node) -> tuple[int, ...]:
-    return node.values[0].example
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def _vector_product(node: Node, nodes: dict[str, Node]) -> list[Node]:

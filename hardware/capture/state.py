@@ -21,8 +21,10 @@ def traceable_copy(target: Any) -> Any:
 
     if not isinstance(target, torch.nn.Module):
         return target
+    computed = [value for value, _ in _attributes(target).values() if isinstance(value, torch.Tensor)]
+    memo = {id(value): value.detach().clone() for value in computed if not value.is_leaf}
     try:
-        return copy.deepcopy(target)
+        return copy.deepcopy(target, memo)
     except Exception:  # noqa: BLE001 - the module's own code; what cannot be copied is traced as it is
         return target
 
@@ -55,20 +57,40 @@ def is_reassigned(target: Any, before: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def attributes_kept(target: Any) -> Iterator[None]:
-    """Nothing else of a module may change while it is traced.
+def attributes_kept(target: Any) -> Iterator[dict[str, Any]]:
+    """Nothing else of a module may change while it is traced, but for tensors that a call makes anew.
+
+    A weight that is computed of others in every call is an example. What stood there is in the dictionary afterwards,
+    by name: a call that reads it depends on the one before.
 
     Raises:
         UnwritableState: an attribute that is neither parameter nor buffer did.
     """
+    import torch
+
     before = _attributes(target)
-    yield
+    replaced: dict[str, Any] = {}
+    yield replaced
     for name, (value, items) in _attributes(target).items():
         old, old_items = before.get(name, (None, None))
         is_cache = old is None and not _is_number(value)
+        if value is not old and isinstance(value, torch.Tensor) and isinstance(old, torch.Tensor):
+            replaced[name] = old
+            continue
         same = value is old or _is_equal(value, old) or is_cache
         if not same or (items is not None and old_items is not None and not _are_same(items, old_items)):
             raise UnwritableState(_sentence(f"`{name}`, {_kind(value)}"))
+
+
+def check_reads(replaced: dict[str, Any], tensors: list[Any]) -> None:
+    """``tensors`` are read, and none of them is among those that were ``replaced``.
+
+    Raises:
+        UnwritableState: one is: the next call reads what this one left.
+    """
+    for name, old in replaced.items():
+        if any(tensor is old for tensor in tensors):
+            raise UnwritableState(_sentence(f"`{name}`, {_kind(old)}"))
 
 
 def attribute_name(target: Any, tensor: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ...schemas import ProblemError
 from .decompositions import decompositions
 from .spelled import spelled
-from .state import attributes_kept, check_writes, is_reassigned, state_of, tensor_names, traceable_copy
+from .state import attributes_kept, check_reads, check_writes, is_reassigned, state_of, tensor_names, traceable_copy
 from .structure import flattened
 
 
@@ -107,13 +107,14 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *
     positions = [i for i, value in enumerate(inputs) if _is_tensor(value) or type(value) is int]
     reference = _Reference(target, inputs, labels, positions, call)
     with torch.no_grad(), _config.patch(use_duck_shape=False), spelled(reference.target, types):
-        with attributes_kept(reference.target):
+        with attributes_kept(reference.target) as replaced:
             module = make_fx(
                 reference.call,
                 tracing_mode="symbolic",
                 decomposition_table=decompositions(),
                 _allow_non_fake_inputs=True,
             )(*[_detached(inputs[i]) for i in positions])
+        check_reads(replaced, _read_tensors(module))
         check_writes(reference.target, _written_tensors(module))
         if any(map(_is_mutation, module.graph.nodes)) or reference.is_reassigned:
             reference = _Reference(target, inputs, labels, positions, call)
@@ -194,8 +195,9 @@ def trace_export(target: Any, inputs: list[Any], labels: list[str], call: Call) 
     reference = _Reference(target, inputs, labels, list(range(len(inputs))), call)
     auto = torch.export.Dim.AUTO
     dynamic = tuple(dict.fromkeys(range(v.ndim), auto) if _is_tensor(v) else None for v in inputs)
-    with attributes_kept(reference.target), spelled(reference.target, types=False):
+    with attributes_kept(reference.target) as replaced, spelled(reference.target, types=False):
         exported = torch.export.export(_wrapped(reference), tuple(inputs), dynamic_shapes={"args": dynamic})
+    check_reads(replaced, list(replaced.values()))
     reference.traced.module = exported.run_decompositions(decompositions()).module()
     reference.traced.positions = positions
     return reference.traced
@@ -240,6 +242,11 @@ def _writes_unseen(module: Any) -> bool:
     """Whether something is written in place that is not read from the write's own result alone."""
     writes = filter(_is_mutation, module.graph.nodes)
     return any(not node.users or len(node.args[0].users) > 1 for node in writes)
+
+
+def _read_tensors(module: Any) -> list[Any]:
+    """Tensors that the reference brought along."""
+    return [_attribute(module, node.target) for node in module.graph.nodes if node.op == "get_attr"]
 
 
 def _written_tensors(module: Any) -> list[Any]:

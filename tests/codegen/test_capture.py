@@ -62,6 +62,28 @@ FAILS = {
 }
 
 
+class Normed(torch.nn.Module):
+    """As weight normalization does it: the weight is computed of others in every call, and stays until the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(8))
+        self.weight = self.scale * 2
+
+    def forward(self, x: Any) -> Any:
+        self.weight = self.scale * 2
+        return x * self.weight
+
+
+def test_a_tensor_that_every_call_makes_anew_is_no_state() -> None:
+    module = Normed()
+    graph = capture(module, [torch.randn(5, 8)])
+
+    assert [node.target for node in graph.nodes if node.op == "call"] == ["aten.mul.Tensor"] * 2
+    assert type(module.weight) is torch.Tensor
+    assert module.weight.tolist() == [2.0] * 8
+
+
 @pytest.mark.parametrize("name", FAILS)
 def test_why_nothing_was_captured_is_one_sentence(name: str) -> None:
     target, sentence = FAILS[name]
