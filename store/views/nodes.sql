@@ -1,6 +1,7 @@
 -- One row per node of a search graph: where it came from, how far it got, what it is worth. The latest diagnosis counts,
 -- so a confirmation run overrides the first timing.
 --   session: session that the node belongs to
+--   problem: name of the session's problem
 --   pool: pool of the session
 --   node: name of the node in its session
 --   number: position in the order of planning, from 1
@@ -69,6 +70,7 @@ WITH proposed AS (
 )
 SELECT
     planned.session,
+    opened.problem,
     planned.pool,
     planned.node,
     planned.number,

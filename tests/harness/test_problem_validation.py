@@ -73,6 +73,12 @@ BAD: dict[str, tuple[str, str]] = {
         "does not fit in memory",
     ),
     "reference fails": (HEAD + INPUTS + "def reference(x): return x @ torch.ones(3, 3)\n", "fails on its own inputs"),
+    "reference fails at one shape": (
+        "import torch\nshapes = {'main': dict(n=64), 'odd': dict(n=7)}\n"
+        + INPUTS
+        + "def reference(x): return x.reshape(-1, 2).exp()\n",
+        "fails on its own inputs at shape 'odd' (n=7; x [7]): RuntimeError: shape '[-1, 2]' is invalid",
+    ),
     "shapes is a list": (HEAD.replace("{'main': dict(n=64)}", "[64]") + INPUTS + REFERENCE, "has no `shapes`"),
     "inputs of another kind": (
         HEAD + "def inputs(generator, n): return [object()]\n" + REFERENCE,

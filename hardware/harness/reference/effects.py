@@ -39,8 +39,17 @@ class Called:
         return [*self.outputs, *self.state]
 
 
-def called(reference: ReferenceProblem, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
+def called(
+    reference: ReferenceProblem,
+    problem: Open,
+    inputs: list[Any],
+    earlier: Sequence[list[Any]] = (),
+    *,
+    shape: str = "",
+) -> Called:
     """Call the reference on ``inputs``, which stay as they are, from the start, or after calls on ``earlier`` ones.
+
+    ``shape`` is the problem's own that they were drawn at, for the message.
 
     Raises:
         Refused: it raised or returned nothing; the message is a sentence for the user.
@@ -56,7 +65,8 @@ def called(reference: ReferenceProblem, problem: Open, inputs: list[Any], earlie
         outputs = values.leaves(attempt(lambda: call(*taken)))
     except Refused as refused:
         name = "Model.forward" if problem.format is ProblemFormat.kernelbench else "reference"
-        raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
+        place = _place(reference, shape, inputs) if shape else ""
+        raise explained(refused, problem, f"{name}(...) fails on its own inputs{place}") from None
     kinds |= reference.changed()
     entries = (*_written(reference, inputs, taken), *(StateEntry(name=name, kind=kind) for name, kind in kinds.items()))
     if not entries and all(leaf is None for leaf in outputs):
@@ -64,6 +74,14 @@ def called(reference: ReferenceProblem, problem: Open, inputs: list[Any], earlie
     state = after_call(entries, taken, reference.module)
     aliased = bool(entries) and _lie_in(outputs, [taken, _module_values(reference)])
     return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
+
+
+def _place(reference: ReferenceProblem, shape: str, inputs: list[Any]) -> str:
+    """The shape, its sizes, and the tensors that were drawn there."""
+    sizes = [f"{name}={size}" for name, size in reference.sizes.get(shape, {}).items()]
+    named = zip(names_of(reference.signature, len(inputs)), inputs, strict=True)
+    tensors = [f"{name} {list(value.shape)}" for name, value in named if isinstance(value, torch.Tensor)]
+    return f" at shape {shape!r} ({'; '.join(filter(None, (', '.join(sizes), ', '.join(tensors))))})"
 
 
 def facts_of(entries: Sequence[StateEntry]) -> tuple[StateFact, ...]:

@@ -122,7 +122,7 @@ class Examination:
         self._check_drawn_again(name, inputs)
         began = time.monotonic()
         current_device().begin_peak()
-        first = _called_from(FIXED_SEEDS[0], self.reference, self.problem, inputs)
+        first = _called_from(FIXED_SEEDS[0], self.reference, self.problem, inputs, name)
         self.peak_bytes = max(self.peak_bytes, current_device().peak_bytes)
         half = time.monotonic() - began
         _check_deterministic(self.reference, self.problem, name, inputs, first)
@@ -178,7 +178,7 @@ class Examination:
         if first.entries or not all(isinstance(output, int | float) for output in first.outputs):
             return
         others = to_device(self.reference.draw(shape, FIXED_SEEDS[1]))
-        again = _called_from(FIXED_SEEDS[0], self.reference, self.problem, others)
+        again = _called_from(FIXED_SEEDS[0], self.reference, self.problem, others, shape)
         if same(first.outputs, again.outputs) and not same(inputs, others):
             raise Refused(
                 f"{self.problem.name}.py decides nothing: the reference returns "
@@ -264,7 +264,7 @@ def _check_deterministic(
 
     Not against the oracle: that is a call too, and a random one makes a bound that lets everything pass.
     """
-    again = _called_from(FIXED_SEEDS[1], reference, problem, inputs)
+    again = _called_from(FIXED_SEEDS[1], reference, problem, inputs, shape)
     names = [*(f"output {index} of the reference" for index, _ in enumerate(first.outputs))]
     names += [f"{entry.kind} {entry.name}, which the reference writes," for entry in first.entries]
     alike = first.entries == again.entries and len(first.outputs) == len(again.outputs)
@@ -282,9 +282,9 @@ def _way_out(reference: ReferenceProblem) -> str:
     return ", and what one call leaves for the next a buffer, or an attribute that is a tensor or a number"
 
 
-def _called_from(seed: int, reference: ReferenceProblem, problem: Open, inputs: list[Any]) -> Called:
+def _called_from(seed: int, reference: ReferenceProblem, problem: Open, inputs: list[Any], shape: str) -> Called:
     torch.manual_seed(seed)
-    return called(reference, problem, inputs)
+    return called(reference, problem, inputs, shape=shape)
 
 
 def _shape_facts(reference: ReferenceProblem, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
