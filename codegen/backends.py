@@ -72,6 +72,7 @@ class CppBackend:
         "huge_pages",
         "in_place",
         "reassociate",
+        "attention",
         "lanes",
         "block",
     )

@@ -8,15 +8,17 @@ from msgspec import structs
 from ...hardware.languages.cpp import LOADER
 from ...schemas import Graph, Items, ProblemFacts
 from ..host.differentiable import flat
+from ..ir.loops import AttentionKernel
 from ..ir.tunables import Settings
 from ..lowering.aten import argument, pyname
+from ..lowering.attention import ATTENTION, fuse_scored_attention, hides_keys
 from ..lowering.coverage import elsewhere
 from ..lowering.integer_products import with_library_products
 from ..lowering.normal import normalise
 from ..lowering.plan import Plan
 from ..lowering.pointwise import ORDERED, UNORDERED
 from ..lowering.reassociation import reassociated
-from ..lowering.recurrences import RECURRENCE
+from ..lowering.recurrences import CARRIED, RECURRENCE
 from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
@@ -49,9 +51,20 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         store_repeated=True,
     )
     spelled = spell_windows(_with_better_products(graph, settings), settings.windows)
-    plan = partition(normalise(spelled, settings.variance, on_processor=True), fusion, prefix=prefix)
+    if settings.attention == "library":
+        return _partitioned(spelled, settings, fusion, prefix)
+    plan = _partitioned(fuse_scored_attention(spelled), settings, fusion, prefix)
+    kernels = [kernel for kernel in plan.kernels if isinstance(kernel, AttentionKernel)]
+    left = {name for k in kernels if settings.attention == "masked" and not hides_keys(k) for name in k.nodes}
+    if any(node.target in (ATTENTION, CARRIED) for node in plan.externs):
+        return _partitioned(spelled, settings, fusion, prefix)
+    return _partitioned(fuse_scored_attention(spelled, left), settings, fusion, prefix) if left else plan
+
+
+def _partitioned(graph: Graph, settings: Settings, fusion: Fusion, prefix: str) -> Plan:
+    plan = partition(normalise(graph, settings.variance, on_processor=True), fusion, prefix=prefix)
     if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
-        plan = partition(normalise(spelled, settings.variance, loops=False), fusion, prefix=prefix)
+        plan = partition(normalise(graph, settings.variance, loops=False), fusion, prefix=prefix)
     return plan
 
 

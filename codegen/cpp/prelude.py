@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from .tile_product import TILE_PRODUCT
+
 ALWAYS = """\
 #include <algorithm>
 #include <memory>
@@ -149,6 +151,7 @@ template <typename T> KS_INLINE T ks_nan_min(T x, T m) {  // NaN wins; two choic
   return x != x ? x : r;
 }
 """,
+    "ks_tile_product": TILE_PRODUCT,
     "ks_segment": """\
 // Segment that element i of a ragged dimension lies in.
 KS_INLINE int64_t ks_segment(int64_t i, const int64_t* __restrict offsets, int64_t n) {

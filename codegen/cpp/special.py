@@ -1,9 +1,10 @@
 """Running sums, segment offsets and compactions as C++ functions."""
 
-from ..ir.loops import RecurrentKernel, ScatterKernel, SpecialKernel
+from ..ir.loops import AttentionKernel, RecurrentKernel, ScatterKernel, SpecialKernel
 from ..ir.poly import product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
+from .attention import attention_lines
 from .lookup_blocks import BLOCK, stage
 from .passes_types import Item, Range, indent
 from .recurrence import recurrence_lines
@@ -18,6 +19,8 @@ def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -
         return _Compact(kernel, settings, needs).functions()
     if isinstance(kernel, RecurrentKernel):
         return {"": recurrence_lines(kernel, settings, needs)}
+    if isinstance(kernel, AttentionKernel):
+        return {"": attention_lines(kernel, settings, needs)}
     if isinstance(kernel, ScatterKernel):
         return {"": scatter_lines(kernel, settings, needs)}
     return {"": _scan(kernel, settings, needs)}

@@ -112,7 +112,8 @@ class SpecialKernel:
     - ``scan``: running sum of ``value`` over dimension ``dims[-1]`` for every point of the others, into ``buffer``;
     - ``product``: running product, in the same way;
     - ``offsets``: exclusive running sum of ``value`` over ``dims[0]``, the total behind it, into ``buffer``;
-    - ``recurrence``: :class:`RecurrentKernel`; ``scatter``: :class:`ScatterKernel`;
+    - ``recurrence``: :class:`RecurrentKernel`; ``scatter``: :class:`ScatterKernel`; ``attention``:
+      :class:`AttentionKernel`;
     - ``compact``: ``value`` wherever ``mask`` holds, in order, into ``buffer``, whose first size is the number kept.
     """
 
@@ -187,6 +188,28 @@ class ScatterKernel(SpecialKernel):
     def roots(self) -> list[Scalar]:
         """Everything that is computed."""
         return [self.index, self.base, self.value]
+
+
+@dataclass
+class AttentionKernel(SpecialKernel):
+    """``softmax(value) values`` over the last of ``dims``, the one before the queries: of kind ``attention``.
+
+    ``value`` is a score, made of the sum of ``query`` times ``key`` over ``width``, a ``result``. The variable behind
+    those of ``dims`` is the place in a row of ``query``, ``key`` and ``values``.
+    """
+
+    query: Scalar = field(default_factory=lambda: Scalar("const", "float32", data=0.0))
+    key: Scalar = field(default_factory=lambda: Scalar("const", "float32", data=0.0))
+    values: Scalar = field(default_factory=lambda: Scalar("const", "float32", data=0.0))
+    width: Poly = ZERO
+    out: Poly = ZERO
+    """Length of a row of ``values``."""
+    is_zero_without_keys: bool = False
+    """What a query without keys gets: zeros, else what dividing zeros gives."""
+
+    def roots(self) -> list[Scalar]:
+        """Everything that is computed."""
+        return [self.query, self.key, self.values, self.value]
 
 
 def buffers_read(roots: list[Scalar]) -> dict[str, str]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
+from .attention import ATTENTION
 from .lower import SEARCHES, is_lowerable
 from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
-from .recurrences import RECURRENCE
+from .recurrences import CARRIED, RECURRENCE
 from .reductions import is_reduction
 from .repeated import repeated
 from .sums_by_index import is_sum_by_index
@@ -18,7 +19,7 @@ from .views import VIEWS, shape_of, squeezed
 
 def is_special(node: Node, nodes: dict[str, Node]) -> bool:
     """Whether the node is a scan, a recurrence, a sum by index, a compaction or the offsets of segments."""
-    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, "aten.cumsum.default"):
+    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, ATTENTION, "aten.cumsum.default"):
         return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
     return is_sum_by_index(node, nodes) or _is_compaction(node, nodes)
 
@@ -72,6 +73,8 @@ class Anchors:
             return not (isinstance(node.literal, Items) and len(node.literal.items) == 1)
         if node.op != "call" or not node.values:
             return node.op == "call"
+        if node.target == CARRIED:
+            return False
         if node.name in self.given_up or node.name in self.measured:
             return True
         if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
@@ -124,6 +127,8 @@ class Anchors:
                 continue
             if node.op == "output" or (node.op == "call" and node.name in self.leaves):
                 names += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
+            elif node.target == ATTENTION:
+                names += [self._viewed(name) for name in refs(node.args[:3])]
             elif base_name(node.target) in SEARCHES:
                 names += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
         names += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
@@ -131,7 +136,16 @@ class Anchors:
             names += repeated(self.graph, self.live, self.leaves)
         if keep_shared:
             names += _shared(self.graph, self.live)
-        return {name for name in names if name not in self.leaves}
+        return {name for name in names if name not in self.leaves} - self._carried()
+
+    def _carried(self) -> set[str]:
+        """What only a kernel of its own can compute, because it is made of what that kernel holds."""
+        carried: set[str] = set()
+        for node in self.graph.nodes:
+            is_made = node.op == "call" and node.target != ATTENTION and not carried.isdisjoint(refs(node.args))
+            if node.target == CARRIED or is_made:
+                carried.add(node.name)
+        return carried
 
     def _read(self, node: Node) -> list[str]:
         """The nodes that ``node`` needs first: its tensors, and what makes numbers for it."""

@@ -14,8 +14,9 @@ from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
 from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
 from ..ir.poly import ONE, Poly, poly, product, variable
 from ..ir.scalar import Scalar
-from . import recurrent_kernels, sums_by_index
+from . import attention, recurrent_kernels, sums_by_index
 from .anchors import Anchors, is_special
+from .attention import ATTENTION
 from .lower import Lowering
 from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
@@ -89,6 +90,8 @@ class _Partition:
                 continue
             if node.target == RECURRENCE:
                 self._place_recurrence(node)
+            elif node.target == ATTENTION:
+                self._place_attention(node)
             elif is_sum_by_index(node, self.nodes):
                 self._place_sum_by_index(node)
             elif is_special(node, self.nodes):
@@ -334,6 +337,16 @@ class _Partition:
         self._add(kernel)
         try:
             recurrent_kernels.fill(kernel, node, self._lowering(kernel, recurrent_kernels.bounds_of(kernel), "element"))
+        except _Elsewhere:
+            raise Unsupported(node.name, "a value it needs comes later") from None
+        self.stored_in[node.name] = kernel
+
+    def _place_attention(self, node: Node) -> None:
+        name = f"{self.prefix}kernel{len(self.kernels)}"
+        kernel = attention.attention_kernel(node, self.nodes, name, self.rank[node.name])
+        self._add(kernel)
+        try:
+            attention.fill(kernel, node, self._lowering(kernel, attention.bounds_of(kernel), "element"))
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
         self.stored_in[node.name] = kernel

@@ -8,6 +8,7 @@ from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Node, Ref
 from ..ir.build import number
 from ..ir.printing import python_poly
+from ..lowering.attention import softmaxed
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from ..lowering.views import VIEWS, shape_of
@@ -128,7 +129,7 @@ def _spelled(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
         return None
     left, v = (a.name for a in node.args if isinstance(a, Ref))
     divided = _strip(left, nodes, "_to_copy")
-    scores = _softmaxed(divided, nodes)
+    scores = softmaxed(divided, nodes)
     scale = 1.0
     named: set[str] = set()
     while scores is not None and base_name(scores.target) in ("mul", "div", "_to_copy", "view", "expand"):
@@ -153,25 +154,6 @@ def _symbols_of(arg: object) -> set[str]:
 
 def _symbols_of_width(node: Node) -> set[str]:
     return set(shape_of(node)[-1].names)
-
-
-def _softmaxed(node: Node, nodes: dict[str, Node]) -> Node | None:
-    """What ``node`` is the softmax of over the last dimension."""
-    if base_name(node.target) != "div" or not all(isinstance(a, Ref) for a in node.args):
-        return None
-    exp, total = (nodes[a.name] for a in node.args if isinstance(a, Ref))
-    if base_name(exp.target) != "exp" or base_name(total.target) != "sum" or next(refs(total.args)) != exp.name:
-        return None
-    shifted = nodes[next(refs(exp.args))]
-    if base_name(shifted.target) != "sub":
-        return None
-    scores, top = (nodes[a.name] for a in shifted.args if isinstance(a, Ref))
-    rank = len(scores.values[0].shape)
-    last = {-1, rank - 1}
-    dims = [getattr(n.args[1], "items", (None,)) for n in (top, total)]
-    if base_name(top.target) != "amax" or next(refs(top.args)) != scores.name:
-        return None
-    return scores if all(len(d) == 1 and d[0] in last for d in dims) else None
 
 
 @dataclass(frozen=True)
