@@ -22,7 +22,9 @@ def authors(folder: Path) -> str:
 Authors outside the project had [agents.md](agents.md) alone. They claimed tasks, handed in at most eight kernels a
 problem, and read the verdicts. The best kernel of each author was then evaluated in turns, against eager,
 `torch.compile` and max-autotune (`benchmarks/authors.py`). A speedup is the geometric mean of the turns over the best
-baseline; a kernel that is slower or wrong counts as 1.
+baseline; a kernel that is slower or wrong counts as 1. On the H100s, those of commit 9eb13b5 were
+written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that page: two hand-ins
+a problem, judged once in one session with the generator's.
 """,
         *parts,
     )
