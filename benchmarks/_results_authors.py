@@ -5,26 +5,31 @@ from pathlib import Path
 from _results_markdown import Record, load_json, ratio, run_line, section, table
 
 AUTHORS = ("generator", "outside")
-FILES = ("authors.json", "authors_h100.json")
+FILES = {
+    "authors.json": "",
+    "authors_h100.json": """
+The kernels of commit 9eb13b5 were written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that
+page. Two were handed in for each problem, and judged in one session with the generator's.
+""",
+}
+"""What a pool's rows are kept in, and how they were made otherwise."""
 HEADER = ("problem", "generator", "outside author", "better of both over the generator")
 
 
 def authors(folder: Path) -> str:
     """A table for each pool."""
     parts: list[str] = []
-    for name in FILES:
+    for name, note in FILES.items():
         if (folder / name).is_file():
             record = load_json(folder, name)
-            parts += [run_line(record, name, record.get("device", "")), table(HEADER, _rows(record)), _summary(record)]
+            parts += [run_line(record, name, record.get("device", "")), table(HEADER, _rows(record)), _summary(record) + note]
     return section(
         "Outside authors beside the generator",
         """
 Authors outside the project had [agents.md](agents.md) alone. They claimed tasks, handed in at most eight kernels a
 problem, and read the verdicts. The best kernel of each author was then evaluated in turns, against eager,
 `torch.compile` and max-autotune (`benchmarks/authors.py`). A speedup is the geometric mean of the turns over the best
-baseline; a kernel that is slower or wrong counts as 1. On the H100s, those of commit 9eb13b5 were
-written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that page: two hand-ins
-a problem, judged once in one session with the generator's.
+baseline; a kernel that is slower or wrong counts as 1.
 """,
         *parts,
     )
