@@ -1,6 +1,8 @@
 """Is it right, and is it honest? The supervisor's side of judging one candidate."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -19,12 +21,24 @@ from .reference_process import Case, ReferenceProcess
 from .state_verification import check_form, check_unchanged
 from .untrusted import Taken, UntrustedCandidate
 
+_TURNS = (0, redraws.DRAWS + 1)
+"""Slots of calls each of which is compared while the next one runs; further draws take those between."""
 _DIAGNOSIS_SLOT = 2000
 """Slot of a call that only explains what is wrong."""
 EARLY = " (a kernel on a stream of its own must wait for the current one: inputs are written just before the call)"
 """What to tell somebody whose kernel is wrong on an accelerator only when it is timed."""
 LATE_SECONDS = 0.1
 """A wrong output is looked at once more after so long: has something written to it behind our back?"""
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    """A call whose answer was taken, and is being compared."""
+
+    slot: int
+    case: Case
+    outputs: tuple[Output, ...]
+    result: "asyncio.Task[Compared]"
 
 
 @dataclass
@@ -50,8 +64,7 @@ class Verification:
             cases = await self.host.cases_of(shape)
             await self._check_shape(cases, again=shape in timed and not cases[0].is_large)
         await self._check_calls_in_a_row()
-        for case in await self.host.derived_cases():
-            await self._check_once(case, f"on {in_words(case.kind)} inputs")
+        await self._check_each(await self.host.derived_cases(), lambda case: f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
         await self.check_unchanged_state((await self.host.timed().cases())[0])
@@ -97,40 +110,90 @@ class Verification:
             checked, _ = await self.untrusted.ask(CheckState(), StateChecked, case=case)
             check_unchanged(checked, case, when)
 
-    async def _check_once(self, case: Case, label: str) -> None:
-        """One call beside those on the problem's own inputs at its own shapes; ``label`` says in words what is new."""
-        try:
-            draw, draws = await redraws.decided(await self._draw(0, case), lambda slot: self._draw_further(slot, case))
+    async def _check_each(self, cases: Sequence[Case], label: Callable[[Case], str]) -> None:
+        """One call each beside those on the problem's own inputs at its own shapes; ``label`` says what is new in it.
+
+        An answer is compared while the next call runs: the one waits for the reference, the other for the candidate.
+        """
+        last: _Comparing | None = None
+        async with self._compared_in_the_end() as open_ones:
+            for turn, case in enumerate(cases):
+                before, last = last, None
+                try:
+                    with self._labelled(case, label(case)):
+                        last = await self._called(case, _TURNS[turn % 2])
+                        open_ones.append(last)
+                except Judged:
+                    # What was wrong before counts.
+                    if before is not None:
+                        await self._decide(before, label(before.case))
+                    raise
+                if before is not None:
+                    await self._decide(before, label(before.case))
+            if last is not None:
+                await self._decide(last, label(last.case))
+
+    async def _decide(self, comparing: _Comparing, label: str) -> None:
+        case = comparing.case
+        with self._labelled(case, label) as words:
+            draw, draws = await redraws.decided(
+                await self._drawn(comparing), lambda slot: self._draw_further(slot, case)
+            )
             if not draw.result.ok:
-                label += f"; {draws}" if draws else ""
+                words += [draws] if draws else []
                 raise await self.explain(draw.slot, draw.case, draw.outputs, draw.result, [])
+
+    @contextlib.contextmanager
+    def _labelled(self, case: Case, label: str) -> Iterator[list[str]]:
+        """Have the evidence say on which inputs it was; more words may be added to the list."""
+        words = [label]
+        try:
+            yield words
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
-            message = f"{error.evidence.message} ({label})"
-            evidence = replace(error.evidence, message=message, inputs=kind)
+            evidence = replace(error.evidence, message=f"{error.evidence.message} ({'; '.join(words)})", inputs=kind)
             raise Judged(error.verdict, evidence, limit=further_limit(case, self.untrusted.limits)) from None
 
-    async def _draw(self, slot: int, case: Case) -> redraws.Draw:
+    @contextlib.asynccontextmanager
+    async def _compared_in_the_end(self) -> AsyncIterator[list[_Comparing]]:
+        """Nothing of what is in the list is being compared afterwards. Who gave one up would end the reference."""
+        open_ones: list[_Comparing] = []
+        try:
+            yield open_ones
+        finally:
+            await asyncio.gather(*(comparing.result for comparing in open_ones), return_exceptions=True)
+
+    async def _called(self, case: Case, slot: int) -> _Comparing:
         command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.untrusted.limits)
-        outputs = await self.run(command, case, [])
-        return redraws.Draw(slot, case, outputs, await self.compare(slot, case, outputs))
+        return await self._comparing(slot, case, await self.run(command, case, []))
+
+    async def _comparing(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> _Comparing:
+        taken = await self.take(slot, case, outputs)
+        return _Comparing(slot, case, outputs, asyncio.create_task(self._compared(taken)))
 
     async def _draw_further(self, slot: int, case: Case) -> redraws.Draw | None:
         further_case = await self.host.further_draw(case, slot - 1)
-        return None if further_case is None else await self._draw(slot, further_case)
+        if further_case is None:
+            return None
+        return await self._drawn(await self._called(further_case, slot))
+
+    async def _drawn(self, comparing: _Comparing) -> redraws.Draw:
+        result = self._counted(comparing.case, await comparing.result)
+        return redraws.Draw(comparing.slot, comparing.case, comparing.outputs, result)
 
     async def _check_elsewhere(self, case: Case) -> None:
         """One call at a shape that the problem does not name: the right answer, or an exception that says no."""
         try:
-            await self._check_once(case, f"at {case.shape}, a shape that the problem does not name")
+            await self._check_each([case], lambda case: f"at {case.shape}, a shape that the problem does not name")
         except Judged as error:
             if error.verdict is not Verdict.runtime_error:
                 self.host.disclose(case)
                 raise
             self.declined.append(error.evidence.message)
             # A device that failed says no to everything from then on: who only refused is as right as before.
-            own = await self.host.cases_of((await self.host.shapes())[-1])
-            await self._check_once(own[0], f"after it had refused {case.shape}, a shape that the problem does not name")
+            own = (await self.host.cases_of((await self.host.shapes())[-1]))[:1]
+            refused = f"after it had refused {case.shape}, a shape that the problem does not name"
+            await self._check_each(own, lambda _: refused)
 
     async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone.
@@ -154,12 +217,14 @@ class Verification:
         return ran.outputs
 
     async def _settle(self, held: list[tuple[Case, tuple[Output, ...]]], cases: list[Case], first: int) -> None:
-        for slot in range(first, len(held)):
-            case, outputs = held[slot]
-            result = await self.compare(slot, case, outputs)
-            if not result.ok:
-                others = [other for other in cases if other is not case and _form(other) == _form(case)]
-                raise await self.explain(slot, case, outputs, result, others)
+        async with self._compared_in_the_end() as open_ones:
+            for slot in range(first, len(held)):
+                open_ones.append(await self._comparing(slot, *held[slot]))
+            for comparing in open_ones:
+                case, result = comparing.case, self._counted(comparing.case, await comparing.result)
+                if not result.ok:
+                    others = [other for other in cases if other is not case and _form(other) == _form(case)]
+                    raise await self.explain(comparing.slot, case, comparing.outputs, result, others)
 
     async def compare(self, slot: int, case: Case, outputs: tuple[Output, ...], *, allowance: float = 1.0) -> Compared:
         """Have the candidate write a slot's outputs, and the reference compare them; errors may be so many bounds.
@@ -180,13 +245,22 @@ class Verification:
 
     async def compare_taken(self, taken: Taken, *, allowance: float = 1.0) -> Compared:
         """Have the reference compare what was taken, and let go of it."""
-        case = taken.case
+        return self._counted(taken.case, await self._compared(taken, allowance))
+
+    async def _compared(self, taken: Taken, allowance: float = 1.0) -> Compared:
         try:
-            result = await self.host.compare(
-                case, taken.outputs, taken.files[0], allowance=allowance, where_finite=FINITE in self.untrusted.limits
+            return await self.host.compare(
+                taken.case,
+                taken.outputs,
+                taken.files[0],
+                allowance=allowance,
+                where_finite=FINITE in self.untrusted.limits,
             )
         finally:
             taken.close()
+
+    def _counted(self, case: Case, result: Compared) -> Compared:
+        """The result, which is one of the report's from now on; the last of a wrong candidate is what is wrong."""
         self.results.append(
             CaseResult(
                 shape=case.shape,

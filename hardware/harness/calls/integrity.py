@@ -9,7 +9,7 @@ import ctypes
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ class Snapshot:
             *((name, _copy(sys.modules[name].__dict__)) for name in _WATCHED_MODULES if name in sys.modules),
             *((name, _copy(module.__dict__)) for name, module in _own_modules()),
         ]
-        self._inside = {name: _inside(module) for name, module in _own_modules()}
+        self._functions = [function for name, module in _own_modules() for function in _functions(name, module)]
         self._classes = [(kind, dict(kind.__dict__)) for kind in _WATCHED_CLASSES]
         self._tensor = dict(torch.Tensor.__dict__)
         self._base = dict(torch._C.TensorBase.__dict__)
@@ -38,9 +38,7 @@ class Snapshot:
     def differences(self) -> tuple[str, ...]:
         """What is not what it was: qualified names of replaced functions, names of global settings."""
         changed = [f"{name}.{key}" for name, table in self._tables for key in _replaced(sys.modules[name], table)]
-        for module, before in self._inside.items():
-            after = _inside(sys.modules[module])
-            changed += [f"{module}.{key}" for key in before if after.get(key) != before[key]]
+        changed += [function.name for function in self._functions if not function.is_as_it_was]
         for kind, table in self._classes:
             changed += [f"{kind.__qualname__}.{key}" for key in _replaced(kind, table)]
         changed += [f"torch.Tensor.{key}" for key in _replaced(torch.Tensor, self._tensor)]
@@ -58,19 +56,42 @@ def _own_modules() -> list[tuple[str, types.ModuleType]]:
     return [(name, module) for name, module in sys.modules.items() if name.startswith(package)]
 
 
-def _inside(module: types.ModuleType) -> dict[str, tuple[int, ...]]:
-    """What a function may be changed by without being replaced: identities of code and defaults, by qualified name."""
-    identities: dict[str, tuple[int, ...]] = {}
+class _Function:
+    """A function of the harness, which may be changed without being replaced."""
+
+    __slots__ = ("_code", "_defaults", "_function", "_holder", "_key", "_keyword_defaults", "_member", "name")
+
+    def __init__(self, name: str, holder: Any, key: str, function: types.FunctionType) -> None:
+        """``function`` is ``holder.key`` or inside it (a property, a class method); ``name`` is what people read."""
+        self.name = name
+        self._holder, self._key, self._member = holder, key, vars(holder)[key]
+        self._function, self._code = function, function.__code__
+        self._defaults, self._keyword_defaults = function.__defaults__, function.__kwdefaults__
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether nobody changed it."""
+        function = self._function
+        return (
+            self._holder.__dict__.get(self._key) is self._member
+            and function.__code__ is self._code
+            and function.__defaults__ is self._defaults
+            and function.__kwdefaults__ is self._keyword_defaults
+        )
+
+
+def _functions(module_name: str, module: types.ModuleType) -> Iterator[_Function]:
     for key, value in vars(module).items():
         if getattr(value, "__module__", None) != module.__name__:
             continue
-        members = vars(value).items() if isinstance(value, type) else [("", value)]
-        for name, member in members:
+        # A class's own members are looked at, too.
+        holder, keys = (value, list(vars(value))) if isinstance(value, type) else (module, [key])
+        for name in keys:
+            member = vars(holder)[name]
             function = getattr(member, "fget", None) or getattr(member, "__func__", member)
             if isinstance(function, types.FunctionType):
-                parts = (function, function.__code__, function.__defaults__, function.__kwdefaults__)
-                identities[f"{key}.{name}".rstrip(".")] = tuple(map(id, parts))
-    return identities
+                where = f"{key}.{name}" if holder is value else key
+                yield _Function(f"{module_name}.{where}", holder, name, function)
 
 
 def _copy(table: dict[str, Any]) -> dict[str, Any]:

@@ -24,10 +24,12 @@ _SET_GAP = 192
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _LARGEST_WRITE = 1 << 30
 _LARGE_WRITE = 16 << 20
-"""Bytes from which on a write is worth a mapping."""
+"""Bytes from which on a write is worth a mapping, which threads share."""
+_FEW_THREADS = 3
+"""So many are no faster than the kernel alone, which clears no page before it writes there."""
 
 
-_frombuffer = torch.frombuffer
+_frombuffer, _get_num_threads = torch.frombuffer, torch.get_num_threads
 
 
 class Unsupported(TypeError):
@@ -172,7 +174,7 @@ class _Writer:
 
 def write_bytes(file: int, address: int, size: int, position: int) -> None:
     """Write ``size`` bytes at ``address`` into ``file`` at ``position``."""
-    if size > _LARGE_WRITE:
+    if size > _LARGE_WRITE and _get_num_threads() > _FEW_THREADS:
         write_by_threads(file, address, size, position)
         return
     done = 0
