@@ -22,7 +22,11 @@ def authors(folder: Path) -> str:
     for name, note in FILES.items():
         if (folder / name).is_file():
             record = load_json(folder, name)
-            parts += [run_line(record, name, record.get("device", "")), table(HEADER, _rows(record)), _summary(record) + note]
+            parts += [
+                run_line(record, name, record.get("device", "")),
+                table(HEADER, _rows(record)),
+                _summary(record) + note,
+            ]
     return section(
         "Outside authors beside the generator",
         """
