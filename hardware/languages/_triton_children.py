@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,12 +21,10 @@ from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from ._triton_source import Order, Request, Result
 
 TRIES = 3
-FORK_SERVER = f"{__package__}._triton_fork_server"
+_ENVIRONMENT = ("PYTHONPATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH")
 
 
-async def compile_in_child(
-    request: Request, scratch: Path, limits: Limits, environment: Mapping[str, str]
-) -> tuple[Result | None, Finished]:
+async def compile_in_child(request: Request, scratch: Path, limits: Limits) -> tuple[Result | None, Finished]:
     """Have ``request`` compiled in a child of its own whose folder is ``scratch``, made here and removed in the end.
 
     Returns:
@@ -38,7 +36,7 @@ async def compile_in_child(
     with _counted() as under_way:
         request = replace(request, parallel=max(1, _cores() // under_way))
         for _ in range(TRIES):
-            worker, server = await _child(request.target, scratch, limits, environment)
+            worker, server = await _child(request.target, scratch, limits)
             result, finished = await _asked(worker, request, limits.seconds)
             if result is not None or finished.timed_out or server.alive:
                 break  # else it is the server's end that ended it, and not the candidate's fault
@@ -62,14 +60,20 @@ async def _asked(worker: Worker, request: Request, limit: float) -> tuple[Result
     return result, Finished(status, worker.output, late, time.monotonic() - began, worker.isolation)
 
 
-async def _child(
-    target: str, scratch: Path, limits: Limits, environment: Mapping[str, str]
-) -> tuple[Worker, ForkServer]:
-    seen = clean_environment(environment)
-    program = Program(FORK_SERVER, (target,), seen, tuple(sorted(seen.items())))
+def fork_server_program(target: str) -> Program:
+    """What the server runs that forks the compilers for ``target``, in the environment of this process."""
+    seen = clean_environment({name: os.environ[name] for name in _ENVIRONMENT if name in os.environ})
+    return Program(f"{__package__}._triton_fork_server", (target,), seen, tuple(sorted(seen.items())))
+
+
+async def _child(target: str, scratch: Path, limits: Limits) -> tuple[Worker, ForkServer]:
     try:
         return await forked_worker(
-            program, lambda: (_order(scratch, limits), scratch), label="compiler", answers=Result, seconds=ORDER_SECONDS
+            fork_server_program(target),
+            lambda: (_order(scratch, limits), scratch),
+            label="compiler",
+            answers=Result,
+            seconds=ORDER_SECONDS,
         )
     except ForkServerError as error:
         raise PoolError(f"Triton cannot be used {error}; run `kernelswarm doctor`") from error

@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
 import tarfile
 import tempfile
@@ -29,7 +28,6 @@ SUFFIX = ".triton"
 MEDIA_TYPE = "application/x-tar"
 ARCHIVE = "kernels.tar"
 LOG_CHARACTERS = 8000
-_ENVIRONMENT = ("PYTHONPATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH")
 
 
 def artifact_key(source: str, target: str) -> str:
@@ -63,9 +61,7 @@ async def compile(
     request = Request(target=target_of(pool, hardware), launches=launches, kernels=kernels)
 
     async def build(folder: Path) -> tuple[CompileReport, str]:
-        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        limits = compiler_limits(pool, hardware)
-        result, finished = await compile_in_child(request, folder / "scratch", limits, environment)
+        result, finished = await compile_in_child(request, folder / "scratch", compiler_limits(pool, hardware))
         if result is not None:
             await asyncio.to_thread((folder / ARCHIVE).write_bytes, result.archive)
         return _report(result, finished, compiler, request, pool, hardware), ARCHIVE

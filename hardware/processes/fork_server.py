@@ -184,7 +184,7 @@ class ForkServers:
             ForkServerError: it does not come up.
         """
         with self._starts(program):
-            self._living(program)
+            self._started(program)
 
     def fork(self, program: Program, order: object, ends: Sequence[socket.socket]) -> ForkServer:
         """Have a child forked, by a new server if there is none or it has died. Blocks, mostly for no time at all.
@@ -197,7 +197,7 @@ class ForkServers:
         try:
             with self._starts(program):
                 for _ in range(2):
-                    server = self._living(program)
+                    server = self._started(program)
                     with contextlib.suppress(OSError):
                         server.fork(order, [end.fileno() for end in ends])
                         return server
@@ -207,10 +207,11 @@ class ForkServers:
                 end.close()
         raise ForkServerError(f"with {sys.executable}: it keeps dying")
 
-    def living(self, module: str) -> list[ForkServer]:
-        """Those that run ``module``."""
+    def living(self, program: Program) -> ForkServer | None:
+        """Its server, if one runs."""
         with self._guard:
-            return [server for program, server in self._servers.items() if program.module == module and server.alive]
+            server = self._servers.get(program)
+        return server if server is not None and server.alive else None
 
     def close(self) -> None:
         """End all of them."""
@@ -224,9 +225,9 @@ class ForkServers:
         with self._guard:
             return self._starting.setdefault(program, threading.Lock())
 
-    def _living(self, program: Program) -> ForkServer:
-        server = self._servers.get(program)
-        if server is not None and server.alive:
+    def _started(self, program: Program) -> ForkServer:
+        server = self.living(program)
+        if server is not None:
             return server
         self._drop(program)
         server = ForkServer(program)

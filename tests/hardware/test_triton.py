@@ -130,7 +130,7 @@ async def main():
     source = Path(sys.argv[1]).read_text()
     report, _ = await triton.compile(source, pool=pool, hardware=facts, cache=Path(sys.argv[2]))
     assert report.ok
-    print(FORK_SERVERS.living(_triton_children.FORK_SERVER)[0].pid, flush=True)
+    print(FORK_SERVERS.living(_triton_children.fork_server_program("sm_90")).pid, flush=True)
     await asyncio.sleep(600)
 asyncio.run(main())
 """
@@ -138,6 +138,13 @@ asyncio.run(main())
 
 async def compiled(source: str, tmp_path: Path, facts: HardwareFacts = FACTS):
     return await triton.compile(source, pool=POOL, hardware=facts, cache=tmp_path / "artifacts")
+
+
+def fork_server() -> int:
+    """Process id of the server that forks the compilers of this file's pools."""
+    server = FORK_SERVERS.living(_triton_children.fork_server_program("sm_90"))
+    assert server is not None
+    return server.pid
 
 
 def replaced(source: str, old: str, new: str) -> str:
@@ -226,8 +233,7 @@ async def test_candidates_share_one_fork_server_and_one_that_died_is_replaced(tm
     async def server_after(number: int) -> int:
         report, _ = await compiled(f"{ROWS}# {number}\n", tmp_path)
         assert report.ok and not report.cached
-        (server,) = FORK_SERVERS.living(_triton_children.FORK_SERVER)
-        return server.pid
+        return fork_server()
 
     first = await server_after(1)
     assert await server_after(2) == first
@@ -237,10 +243,10 @@ async def test_candidates_share_one_fork_server_and_one_that_died_is_replaced(tm
 
 async def test_what_was_being_compiled_when_the_server_died_is_compiled_again(tmp_path):
     await compiled(ROWS, tmp_path)
-    (server,) = FORK_SERVERS.living(_triton_children.FORK_SERVER)
+    server = fork_server()
     compiling = asyncio.create_task(compiled(f"{ROWS}# another\n", tmp_path))
     assert await eventually(lambda: asyncio.sleep(0, bool(_triton_children._under_way) or compiling.done()), True)
-    os.kill(server.pid, signal.SIGKILL)
+    os.kill(server, signal.SIGKILL)
     report, _ = await compiling
     assert report.ok, report.diagnostics
 

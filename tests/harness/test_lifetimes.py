@@ -76,10 +76,8 @@ async def test_a_reference_that_was_killed_is_replaced_with_the_same_cases(devic
 
 async def test_a_fork_server_that_was_killed_is_replaced(device: Device, problem: Problem) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
-    assert device._launcher._program is not None
-    (fork_server,) = FORK_SERVERS.living(device._launcher._program.module)
 
-    os.kill(fork_server.pid, signal.SIGKILL)
+    os.kill(await _fork_server_of(device), signal.SIGKILL)
 
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
 
@@ -89,10 +87,8 @@ async def test_baselines_that_end_with_their_fork_server_are_replaced(
 ) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
     assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
-    assert device._launcher._program is not None
-    (fork_server,) = FORK_SERVERS.living(device._launcher._program.module)
 
-    os.kill(fork_server.pid, signal.SIGKILL)
+    os.kill(await _fork_server_of(device), signal.SIGKILL)
 
     assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
 
@@ -146,6 +142,13 @@ async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device
     os.close(handle)
     assert ended, "the candidate outlived its cancelled verification"
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
+
+
+async def _fork_server_of(device: Device) -> int:
+    """Process id of the server that forks for ``device``: those of other tests' devices live beside it."""
+    server = FORK_SERVERS.living(await device._launcher._shared_program())
+    assert server is not None
+    return server.pid
 
 
 async def _candidate_of(device: Device) -> int:
