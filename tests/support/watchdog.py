@@ -65,7 +65,8 @@ class Watchdog:
 
     def run(self, handle: asyncio.Handle, run: Any) -> None:
         """Run a step of the loop, and note it if it computed too long for a task of the package."""
-        name = _ours(handle)
+        # A loop of its own in a thread of asyncio.to_thread keeps nobody waiting.
+        name = "" if threading.current_thread().name.startswith("asyncio_") else _ours(handle)
         if not name or self.step:
             run(handle)
             return

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..model.backend import ModelBackend
 from ..model.settings import Settings, VendorFacts
+from .rehearsed import ANSWER
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -27,6 +28,7 @@ class AnthropicBackend(ModelBackend):
     vendor = VENDOR
     library = "anthropic"
     client = "AsyncAnthropic"
+    rehearsed_answer = ANSWER
 
     def open_wire(self, sdk: "AsyncAnthropic", model: str, settings: Settings) -> "Wire":
         """One conversation."""

@@ -1,6 +1,8 @@
 """A backend that asks a language model: the same for every vendor but for its SDK and its format."""
 
 import asyncio
+import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from .wire import Wire
 
 
+_READY: set[str] = set()
+"""Vendors whose library has read an answer in this process."""
+_REHEARSING = threading.Lock()
+
+
 class ModelBackend(ABC):
     """Asks a model for each candidate. The SDK and AutoGen are imported with the first request, in a thread."""
 
@@ -31,6 +38,8 @@ class ModelBackend(ABC):
     """Module of the vendor's SDK."""
     client: str
     """Its client's class."""
+    rehearsed_answer: str
+    """The stream of a whole answer in its format, which calls a tool: what the SDK reads before any model's."""
 
     def __init__(
         self, settings: Settings | None = None, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -80,7 +89,7 @@ class ModelBackend(ABC):
             price = await asyncio.to_thread(price_of, model, settings.url, surroundings.home)
         except InputError as error:
             return Answer(failed=SynthesisFailed(backend=self.name, reason=str(error)))
-        await self.import_library()
+        await self._get_ready()
         return await (await asyncio.to_thread(self._authoring, request, model, settings, price, surroundings)).answer()
 
     def _authoring(
@@ -111,7 +120,7 @@ class ModelBackend(ABC):
         self.check(model, base_url)
         settings = adjust(self.settings_for(base_url))
         price = await asyncio.to_thread(price_of, model, settings.url, home)
-        await self.import_library()
+        await self._get_ready()
         return await asyncio.to_thread(self._client, model, settings, price, record, admit, jitter)
 
     def _client(
@@ -137,12 +146,34 @@ class ModelBackend(ABC):
     async def list_models(self, settings: Settings) -> list[str]:
         """Names of the models that the server has; raises what the SDK raises."""
         await self.import_library()
-        sdk = self._sdk(settings)
+        sdk = await asyncio.to_thread(self._sdk, settings)
         return [model.id async for model in sdk.models.list() if isinstance(model.id, str) and model.id.isprintable()]
 
     async def import_library(self) -> ModuleType:
         """The vendor's SDK: seconds of imports must not stop the event loop of every other agent."""
         return await asyncio.to_thread(_import_libraries, self.library)
+
+    async def _get_ready(self) -> None:
+        """Import and build, once in a process, all that a request and its answer need."""
+        await self.import_library()
+        if self.name not in _READY:
+            await asyncio.to_thread(self._rehearse)
+
+    def _rehearse(self) -> None:
+        from .faults import ModelFault
+        from .rehearsal import rehearse
+
+        with _REHEARSING:
+            if self.name in _READY:
+                return
+            _READY.add(self.name)
+            # Nothing depends on it: without a rehearsal the first request takes the event loop's time.
+            with contextlib.suppress(OSError, ModelFault):
+                asyncio.run(rehearse(self.vendor, self.rehearsed_answer, self._on_loopback, self.open_wire))
+
+    def _on_loopback(self, settings: Settings) -> Any:
+        """No proxy of the environment stands between."""
+        return self._open_sdk(settings, trust_env=False)
 
     def settings_for(self, base_url: str) -> Settings:
         """Key, address and limits, for a session that names ``base_url`` or none.
@@ -156,18 +187,21 @@ class ModelBackend(ABC):
         """The vendor's client, without retries: those are ours, each try is an event, and it would hide all but one."""
         key = (settings.url, settings.key, settings.withheld)
         if key not in self._sdks:
-            # A server that needs no key is sent a word in its place.
-            library = import_module(self.library)
-            self._sdks[key] = getattr(library, self.client)(
-                api_key=settings.key or "none",
-                base_url=settings.url,
-                timeout=settings.timeout_s,
-                max_retries=0,
-                default_headers=_without(settings.withheld, library),
-                # A redirect would take the key, and what is asked, to an address that nobody named.
-                http_client=library.DefaultAsyncHttpxClient(follow_redirects=False),
-            )
+            self._sdks[key] = self._open_sdk(settings)
         return self._sdks[key]
+
+    def _open_sdk(self, settings: Settings, **http: Any) -> Any:
+        library = import_module(self.library)
+        return getattr(library, self.client)(
+            # A server that needs no key is sent a word in its place.
+            api_key=settings.key or "none",
+            base_url=settings.url,
+            timeout=settings.timeout_s,
+            max_retries=0,
+            default_headers=_without(settings.withheld, library),
+            # A redirect would take the key, and what is asked, to an address that nobody named.
+            http_client=library.DefaultAsyncHttpxClient(follow_redirects=False, **http),
+        )
 
     async def close(self) -> None:
         """Close the connections."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from ..model.backend import ModelBackend
 from ..model.settings import Settings, VendorFacts
+from .rehearsed import ANSWER
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -29,6 +30,7 @@ class OpenAIBackend(ModelBackend):
     vendor = VENDOR
     library = "openai"
     client = "AsyncOpenAI"
+    rehearsed_answer = ANSWER
 
     def open_wire(self, sdk: "AsyncOpenAI", model: str, settings: Settings) -> "Wire":
         """One conversation."""
