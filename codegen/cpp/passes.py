@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from ..ir.build import is_float
 from ..ir.loops import Accumulation, Store
-from ..ir.poly import ONE, Poly
+from ..ir.poly import ONE, Poly, variable
 from ..ir.scalar import Scalar, rewrite
 from .lookup_blocks import BLOCK, Staged, stage
 from .passes_types import Item, Range, indent
@@ -183,7 +183,7 @@ class PassWriter:
             for node in item.value.walk():
                 if node.op == "load" and node.polys[0].coefficient(name) == ONE:
                     offsets[node.data[0]] = node.polys[0]
-        ahead = {name: Poly((((f"{name}_block",), 1), ((), self.prefetch)))}
+        ahead = {name: variable(f"{name}_block") + self.prefetch}
         return [
             f"__builtin_prefetch(&{cname(buffer)}[{index_text(offset.substitute(ahead), self.scope.text)}]);"
             for buffer, offset in offsets.items()

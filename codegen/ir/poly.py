@@ -36,13 +36,20 @@ class Poly:
         return hash(self.key)
 
     def __add__(self, other: "Poly | int") -> "Poly":
-        return _collect([*self.terms, *poly(other).terms])
+        other = poly(other)
+        if not self.terms or not other.terms:
+            return self if self.terms else other
+        return _collect([*self.terms, *other.terms])
 
     def __sub__(self, other: "Poly | int") -> "Poly":
         return self + poly(other) * -1
 
     def __mul__(self, other: "Poly | int") -> "Poly":
-        products = [(a + b, x * y) for a, x in self.terms for b, y in poly(other).terms]
+        other = poly(other)
+        for factor, rest in ((self.constant, other), (other.constant, self)):
+            if factor is not None:
+                return rest if factor == 1 else Poly(tuple((m, c * factor) for m, c in rest.terms if factor))
+        products = [(a + b, x * y) for a, x in self.terms for b, y in other.terms]
         return _collect([(tuple(sorted(m, key=atom_key)), c) for m, c in products])
 
     @property

@@ -50,7 +50,6 @@ async def rehearse(
         OSError: nothing can listen on loopback.
         ModelFault: the library cannot reach it, or does not take ``answer``.
     """
-
     streamed = f"HTTP/1.1 200 -\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n{answer}"
     replies = iter((streamed, streamed, _FAILED))
 
