@@ -63,6 +63,7 @@ class CppBackend:
         "search",
         "stream",
         "math",
+        "channels_last",
         "row_buffer",
         "vector_bits",
         "fusion",

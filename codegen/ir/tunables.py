@@ -30,6 +30,8 @@ class Settings:
     or ``all``."""
     reassociate: bool = True
     """Matrix products in the order that costs least, and those of short integers by kernels for these."""
+    channels_last: bool = False
+    """Have what stands between convolutions in the order that the library's kernels compute in."""
     attention: str = "masked"
     """Attention with a kernel of its own: none (``library``), where keys may be hidden (``masked``) or ``all``."""
     in_place: bool = True
@@ -91,6 +93,8 @@ class Features:
     """Whether there are windows that could be slices."""
     products: bool = False
     """Whether matrix products could be others than those that were captured."""
+    convolutions: bool = False
+    """Whether there are convolutions that could have their channels last."""
     attention: bool = False
     """Whether there is attention with a kernel of its own."""
     in_place: bool = False
@@ -143,6 +147,7 @@ DOMAINS: dict[str, Domain] = {
     "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),
     "tile": _when(lambda t: t.columns, 256, 64, 128, 512),
     "reassociate": _when(lambda t: t.products, True, False),
+    "channels_last": _when(lambda t: t.convolutions, False, True),
     "attention": _when(lambda t: t.attention, "masked", "library", "all"),
     "in_place": _when(lambda t: t.in_place, True, False),
     "serial_below": _when(lambda t: t.elements < 1 << 20, 32768, 4096, 262144),

@@ -4,8 +4,10 @@ from msgspec import structs
 
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
+from ..lowering.channels_last import channels_last
 from ..lowering.depthwise import spell_depthwise
 from ..lowering.extremes import spell_extremes
+from ..lowering.library_convolutions import library_convolutions
 from ..lowering.normal import RUNNING_PRODUCT
 from ..lowering.pooling import spell_pools
 from ..lowering.reassociation import reassociated
@@ -13,10 +15,8 @@ from ..lowering.wide_attention import spell_wide_attention
 from ..lowering.windows import call
 from .attention import fuse_attention
 from .chain import fuse_chains
-from .channels_last import channels_last
 from .convolution import fuse_convolutions
 from .library_attention import library_attention
-from .library_convolutions import library_convolutions
 from .tunables import GpuSettings
 
 

@@ -1,16 +1,43 @@
 """Convolutions that stay with the library: their biases join what follows, their algorithm is chosen by measuring."""
 
+from collections import defaultdict
+
 from msgspec import structs
 
+from ...hardware.machine.work import refs
 from ...schemas import Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
-from ..lowering.windows import call
+from .pointwise import is_pointwise
+from .windows import call
 
 _TARGET = "aten.convolution.default"
 TUNED = "aten._convolution.default"
 """The operator that takes as arguments what ``convolution`` reads from global settings."""
 _ALLOWED = "torch.backends.cudnn.allow_tf32"
 """Whether a convolution may run in TF32: the same answer that the reference has."""
+
+
+def followed_convolutions(graph: Graph) -> Graph:
+    """The graph with the biases of convolutions on a processor where elementwise operators read all of the result.
+
+    Some of PyTorch's kernels write the bias into the whole result first, others add it for nothing. Half precision is
+    rounded once in both, and keeps its bias.
+    """
+    users: dict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        for name in refs((*node.args, *node.kwargs.values())):
+            users[name].append(node)
+    nodes = {node.name: node for node in graph.nodes}
+    new_nodes: list[Node] = []
+    for node in graph.nodes:
+        is_taken = (
+            node.target == _TARGET
+            and node.values[0].dtype in ("float32", "float64")
+            and bool(users[node.name])
+            and all(is_pointwise(user.target) for user in users[node.name] if user.op != "size")
+        )
+        new_nodes += _without_bias(node, nodes) if is_taken else [node]
+    return structs.replace(graph, nodes=tuple(new_nodes))
 
 
 def library_convolutions(graph: Graph, tuned: bool) -> Graph:
