@@ -63,7 +63,6 @@ class CppBackend:
         "search",
         "stream",
         "math",
-        "channels_last",
         "row_buffer",
         "vector_bits",
         "fusion",

@@ -8,7 +8,6 @@ from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.tunables import Features
 from ..lowering.attention import fuse_scored_attention
-from ..lowering.channels_last import channels_last
 from ..lowering.in_place import overwritten
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -47,9 +46,8 @@ def features_of(graph: Graph, plan: Plan) -> Features:
         float_sums=any(a.op in ("sum", "prod") and is_float(a.dtype) for k in rows for a in k.accumulations.values()),
         search=any(v.op == "search" for v in values),
         externs=bool(plan.externs),
-        windows=len(spell_windows(graph, "all").nodes) > len(graph.nodes),
+        windows=len(spell_windows(graph, "slices").nodes) > len(graph.nodes),
         products=is_rewritten(graph, plan),
-        convolutions=channels_last(graph) != graph,
         attention=fuse_scored_attention(graph) != graph,
         in_place=any(overwritten(plan, k) for k in loops),
         large_outputs=any(_bytes(plan.nodes[name]) >= _LARGE for k in loops for name in k.stores)

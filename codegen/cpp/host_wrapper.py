@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from ...schemas import Graph, Node, Ref
 from ..ir.loops import Kernel, SpecialKernel
 from ..lowering.aten import argument, call, ending, pyname, unbacked
-from ..lowering.channels_last import CONVOLUTION_LAST, RESULT_LAST, library_call
 from ..lowering.normal import SEGMENT_OF
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -62,8 +61,8 @@ class HostWrapper:
         return pyname(name)
 
     def _extern(self, node: Node) -> None:
-        target, is_last = node.expr or pyname(node.name), node.target == CONVOLUTION_LAST
-        text = call(library_call(node), self._tensor) + RESULT_LAST if is_last else call(node, self._tensor)
+        target = node.expr or pyname(node.name)
+        text = call(node, self._tensor)
         self.lines.append(f"{target} = {text}")
         self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)

@@ -8,7 +8,7 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.reduce_traffic: (
         ("stream", (True,)),
         ("fusion", ("all",)),
-        ("windows", ("all", "apart")),
+        ("windows", ("slices",)),
         ("row_buffer", ("costly", "all", "none")),
         ("online", (True,)),
         ("variance", ("shifted",)),
@@ -56,7 +56,6 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("lanes", (128, 32, 16)),
         ("unroll", (True,)),
         ("row_buffer", ("none", "costly", "all")),
-        ("channels_last", (True,)),
     ),
     AdviceAction.faster_lookup: (
         ("search", ("branchless_tiled", "grid", "linear_count", "binary")),
@@ -90,7 +89,6 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("stream", (False,)),
         ("row_buffer", ("none",)),
         ("keep_shared", (False,)),
-        ("channels_last", (False,)),
     ),
 }
 """For every advice the tunables that follow it, with the values to try, the most promising first."""

@@ -1,11 +1,10 @@
 """The passes of a kernel as C++ loops: accumulators in lanes, loops split where a concatenation changes its source."""
 
-from collections.abc import Callable
-
 from ..ir.build import is_float
 from ..ir.loops import Accumulation, Store
 from ..ir.poly import ONE, Poly, variable
-from ..ir.scalar import Scalar, rewrite
+from ..ir.scalar import Scalar
+from .choices import choice_along, choice_outside, chosen
 from .lookup_blocks import BLOCK, Staged, stage
 from .passes_types import Item, Range, indent
 from .scope import ELEMENT, ROW, Scope, cname
@@ -61,9 +60,9 @@ class PassWriter:
 
     def loops(self, items: list[Item], loop: Range) -> list[str]:
         """Loops over ``loop`` that do all ``items``; one for each part of a concatenation along the variable."""
-        piece = _splittable(items, loop.variable)
+        piece = choice_along(items, loop.variable)
         if piece is None:
-            outer = _splittable_outside(items, loop.variable, self.scope)
+            outer = choice_outside(items, self.scope.inner)
             return self._choose(items, outer, loop) if outer is not None else self._loop(items, loop)
         position, *bounds = piece.polys
         rest = position.substitute({loop.variable: Poly(())})
@@ -78,7 +77,7 @@ class PassWriter:
             low = name
         low = loop.low
         for part, high in enumerate([*ends, loop.high]):
-            lines += self.loops(_chosen(items, piece, part), Range(loop.variable, low, high))
+            lines += self.loops(chosen(items, piece, part), Range(loop.variable, low, high))
             low = high
         return lines
 
@@ -90,7 +89,7 @@ class PassWriter:
             # What only this part reads must not be read for the other rows: its row values stay inside.
             outside = self.scope.lines[ROW], dict(self.scope.available[ROW])
             self.scope.lines[ROW] = []
-            body = self.loops(_chosen(items, piece, part), loop)
+            body = self.loops(chosen(items, piece, part), loop)
             body = self.scope.lines[ROW] + body
             self.scope.lines[ROW], self.scope.available[ROW] = outside
             bound = index_text(piece.polys[1 + part], self.scope.text) if part + 1 < len(piece.args) else ""
@@ -237,35 +236,3 @@ def store_line(store: Store, text: str, scope: Scope) -> str:
 def _simd(items: list[Item]) -> list[str]:
     checked = any(node.op == "wrap" for item in items for node in item.value.walk())
     return ["#pragma omp simd reduction(|:bad)" if checked else "#pragma omp simd"]
-
-
-def _splittable(items: list[Item], variable: str) -> Scalar | None:
-    def moves(node: Scalar) -> bool:
-        bounded = not any(variable in bound.names for bound in node.polys[1:])
-        return bounded and node.polys[0].coefficient(variable) == ONE
-
-    return _outermost_choice(items, moves)
-
-
-def _splittable_outside(items: list[Item], variable: str, scope: Scope) -> Scalar | None:
-    return _outermost_choice(items, lambda node: not any(p.names & scope.inner for p in node.polys))
-
-
-def _outermost_choice(items: list[Item], fits: Callable[[Scalar], bool]) -> Scalar | None:
-    """The choice by position to split for. The outermost one: once it is made, the choices in its other parts are gone;
-    beginning with the innermost would double the loops with each choice around it.
-    """
-    for item in items:
-        choices = [node for node in item.value.walk() if node.op == "piecewise" and fits(node)]
-        if choices:
-            return choices[-1]
-    return None
-
-
-def _chosen(items: list[Item], piece: Scalar, part: int) -> list[Item]:
-    """The items with every choice like ``piece`` replaced by its part."""
-
-    def change(node: Scalar) -> Scalar | None:
-        return node.args[part] if node.op == "piecewise" and node.polys == piece.polys else None
-
-    return [Item(rewrite(item.value, change), item.accumulation, item.store, item.keep) for item in items]

@@ -25,13 +25,10 @@ class Settings:
     """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
     stream: bool = False
     """Write outputs past the caches, tile by tile: saves reading every line that is written."""
-    windows: str = "apart"
-    """Pools as slices that fuse with what is around: none (``library``), those that compute nothing twice (``apart``)
-    or ``all``."""
+    windows: str = "slices"
+    """Small pools: ``slices`` that fuse with what is around, or the ``library``'s kernels."""
     reassociate: bool = True
     """Matrix products in the order that costs least, and those of short integers by kernels for these."""
-    channels_last: bool = False
-    """Have what stands between convolutions in the order that the library's kernels compute in."""
     attention: str = "masked"
     """Attention with a kernel of its own: none (``library``), where keys may be hidden (``masked``) or ``all``."""
     in_place: bool = True
@@ -93,8 +90,6 @@ class Features:
     """Whether there are windows that could be slices."""
     products: bool = False
     """Whether matrix products could be others than those that were captured."""
-    convolutions: bool = False
-    """Whether there are convolutions that could have their channels last."""
     attention: bool = False
     """Whether there is attention with a kernel of its own."""
     in_place: bool = False
@@ -142,12 +137,11 @@ DOMAINS: dict[str, Domain] = {
     "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
     "variance": _when(lambda t: t.variance and t.error_bound >= SHIFTED_ERROR, "two_pass", "shifted"),
     "online": _when(lambda t: t.softmax, False, True),
-    "windows": _when(lambda t: t.windows, "apart", "library", "all"),
+    "windows": _when(lambda t: t.windows, "slices", "library"),
     "lanes": _when(lambda t: t.rows, 32, 16, 64, 128),
     "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),
     "tile": _when(lambda t: t.columns, 256, 64, 128, 512),
     "reassociate": _when(lambda t: t.products, True, False),
-    "channels_last": _when(lambda t: t.convolutions, False, True),
     "attention": _when(lambda t: t.attention, "masked", "library", "all"),
     "in_place": _when(lambda t: t.in_place, True, False),
     "serial_below": _when(lambda t: t.elements < 1 << 20, 32768, 4096, 262144),

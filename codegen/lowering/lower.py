@@ -222,15 +222,18 @@ class Lowering:
         pads = sizes(node.args[1])
         shape = shape_of(base)
         source = list(at)
-        tests = []
+        tests: list[tuple[Poly, Poly, Poly, Poly]] = []
         for k in range(len(pads) // 2):
             dim = len(at) - 1 - k
-            before = pads[2 * k]
+            before, behind = pads[2 * k : 2 * k + 2]
             source[dim] = at[dim] - before
-            tests.append((at[dim], before, before + shape[dim]))
+            tests.append((at[dim], before, behind, before + shape[dim]))
         value = self.element(base.name, tuple(source))
-        for position, low, high in tests:
-            value = _piecewise(position, [low, high], [fill, value, fill], dtype)
+        for position, before, behind, end in tests:
+            # Nothing is chosen on a side without padding: printers would write the alternatives all the same.
+            front, back = before != ZERO, behind != ZERO
+            parts = [*([fill] if front else []), value, *([fill] if back else [])]
+            value = _piecewise(position, [*([before] if front else []), *([end] if back else [])], parts, dtype)
         return value
 
 

@@ -18,10 +18,13 @@ _NESTED = 32
 """Elements that one element of a pool of a pool may be made of; with more, the first one is stored."""
 
 
-def spell_pools(graph: Graph, accepts: Callable[[Window, Node], bool] = lambda window, source: True) -> Graph:
+def spell_pools(
+    graph: Graph, accepts: Callable[[Window, Node], bool] = lambda window, source: True, stores: bool = False
+) -> Graph:
     """The graph with pooling operators as chains of slices, where windows are small and their sizes known.
 
-    ``accepts`` says which windows on what they slide over; the others stay operators.
+    ``accepts`` says which windows on what they slide over; the others stay operators. ``stores`` says that what windows
+    read where they overlap is stored first.
     """
     nodes = {node.name: node for node in graph.nodes}
     new_nodes: list[Node] = []
@@ -38,6 +41,8 @@ def spell_pools(graph: Graph, accepts: Callable[[Window, Node], bool] = lambda w
         if not accepts(window[0], source):
             new_nodes.append(node)
             continue
+        if stores and window[0].stride < window[0].size:
+            reads[source.name] = 1
         if reads[source.name] > 1 and reads[source.name] * taps > _NESTED:
             new_nodes.append(node)
             continue

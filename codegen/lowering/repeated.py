@@ -1,5 +1,5 @@
-"""Costly values that broadcasting would have computed many times: the angles' cosines of rotary embeddings, the biases
-that attention in windows looks up for each pair of places."""
+"""Values that would be computed many times: costly ones by broadcasting, as the cosines of rotary embeddings and the
+biases that attention in windows looks up for each pair of places; and all that windows read where they overlap."""
 
 import math
 from collections import defaultdict
@@ -19,24 +19,28 @@ TIMES = 4
 LEAST_SAVED = 1 << 14
 """Evaluations that must be saved: another kernel takes as long as some thousand."""
 
+LEAST_SLICES = 4
+"""Slices of a value from which on they are elements of a window."""
+TIMES_IN_WINDOWS = 1.5
+"""How often windows must read a value's elements for storing it to pay: the loop that reads them is a plain one then.
+Pools of 3 x 3 in steps of two took 1.6 ms instead of 12 so (one thread, a scale and ReLU before them)."""
+
 _COSTLY = {name for name, cost in COSTLY.items() if cost >= LEAST_COST} | {"gelu", "silu", "softplus", "mish"}
 
 
 def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
-    """Costly pointwise values that are computed many times, without a reduction between input and use.
+    """Values that are stored although kernels could compute them where they are read.
 
-    What depends on a reduction is computed once a row already, in the kernel of the reduction; what is constant along
-    the innermost dimensions of its use is computed once for them by the compiler.
+    Costly ones have no reduction between input and use: what depends on a reduction is computed once a row already, in
+    the kernel of the reduction; what is constant along the innermost dimensions of its use is computed once for them by
+    the compiler.
     """
-    inline: set[str] = set()
-    """Nodes that a kernel computes in place, of inputs alone."""
-    for node in graph.nodes:
-        given = node.name in leaves or node.op in ("constant", "size")
-        if given or (_is_computed(node) and all(name in inline for name in _read(node))):
-            inline.add(node.name)
+    inline, computed = _inline(graph, leaves)
     nodes = {node.name: node for node in graph.nodes}
     evaluations: dict[str, int] = {}
-    """How often a node's elements are computed in all, if nothing more is stored."""
+    """How often a node's elements are computed in all, if nothing more is stored; slices aside."""
+    sliced: dict[str, list[int]] = defaultdict(list)
+    """The same for each slice of a node: they read at places of their own."""
     users: dict[str, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         if node.name in live:
@@ -46,16 +50,39 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
     for node in reversed(graph.nodes):
         if node.name not in live or node.name in leaves or not _is_computed(node):
             continue
-        shape = node.values[0].example
-        size = math.prod(shape)
-        times = max(evaluations.get(node.name, 0), size)
-        costly = node.name in inline and (base_name(node.target) in _COSTLY or base_name(node.target) in GATHERS)
+        size = math.prod(node.values[0].example)
+        in_windows = sum(sliced[node.name])
+        times = max(evaluations.get(node.name, 0), in_windows) or size
+        name = base_name(node.target)
+        costly = node.name in inline and (name in _COSTLY or name in GATHERS)
+        overlap = len(sliced[node.name]) >= LEAST_SLICES and in_windows >= TIMES_IN_WINDOWS * size
         if costly and times >= max(TIMES * size, size + LEAST_SAVED):
             names.append(_as_read(node, users))
             times = size
+        elif overlap and node.name in computed and name not in VIEWS:
+            names.append(node.name)
+            times = size
         for name in _read(node):
-            evaluations[name] = max(evaluations.get(name, 0), _evaluations_of(nodes[name], node, times))
+            count = _evaluations_of(nodes[name], node, times)
+            if base_name(node.target) == "slice":
+                sliced[name].append(count)
+            else:
+                evaluations[name] = max(evaluations.get(name, 0), count)
     return names
+
+
+def _inline(graph: Graph, leaves: Set[str]) -> tuple[set[str], set[str]]:
+    """Nodes that a kernel computes in place, of inputs alone; and nodes of which such computing is arithmetic."""
+    inline: set[str] = set()
+    computed: set[str] = set()
+    for node in graph.nodes:
+        given = node.name in leaves or node.op in ("constant", "size")
+        if given or (_is_computed(node) and all(name in inline for name in _read(node))):
+            inline.add(node.name)
+        makes = is_pointwise(node.target) or any(name in computed for name in _read(node))
+        if not given and _is_computed(node) and makes:
+            computed.add(node.name)
+    return inline, computed
 
 
 def _as_read(node: Node, users: Mapping[str, Sequence[Node]]) -> str:

@@ -8,13 +8,13 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
 from ..cpp.entry_points import Pass, entry_points
 from ..lowering.anchors import is_special
-from ..lowering.channels_last import CONVOLUTION_LAST, library_call
 from ..lowering.coverage import elsewhere
 from ..lowering.library_convolutions import TUNED
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.plan import Plan
 from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
+from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
 from .launch_table import KIND, LaunchTable, launches_literal

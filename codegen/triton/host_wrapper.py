@@ -7,9 +7,9 @@ from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
 from ..lowering.aten import call, makes_tensor, pyname, unbacked
-from ..lowering.channels_last import CONVOLUTION_LAST, RESULT_LAST, library_call
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
+from .channels_last import CONVOLUTION_LAST, RESULT_LAST, library_call
 from .launch import TritonKernel
 from .layout import Layout, layout_of
 from .source import TritonLibrary

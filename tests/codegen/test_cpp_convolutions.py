@@ -1,4 +1,4 @@
-"""Convolutions that C++ drafts leave to PyTorch: what is taken from them, and the order of what stands between."""
+"""Convolutions that C++ drafts leave to PyTorch: what is taken from them, and what stands between."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,18 +58,17 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_networks_with_convolutions_are_right_at_every_size(name: str, last: bool, folder: Path) -> None:
+def test_networks_with_convolutions_are_right_at_every_size(name: str, folder: Path) -> None:
     module, *makers = CASES[name]
-    pair = Pair(module().eval(), makers[0](), "cpp", folder / f"{name}_{last}.py", channels_last=last)
+    pair = Pair(module().eval(), makers[0](), "cpp", folder / f"{name}.py")
     for maker in makers:
         pair.call(maker, falls_back=False)
 
 
-def convolutions(function: Any, inputs: list[Any], **settings: Any) -> list[tuple[str, bool]]:
+def convolutions(function: Any, inputs: list[Any]) -> list[tuple[str, bool]]:
     """Target of every convolution that is left, and whether it keeps its bias."""
-    externs = plan_of(capture(function, inputs), Settings(**settings)).externs
+    externs = plan_of(capture(function, inputs), Settings()).externs
     return [(node.target, node.args[2] is not None) for node in externs if "convolution" in node.target]
 
 
@@ -88,14 +87,6 @@ def test_a_bias_joins_what_follows_where_that_is_rounded_as_often() -> None:
     assert convolutions(followed, inputs) == [("aten.convolution.default", False)]
     assert convolutions(followed, halves) == [("aten.convolution.default", True)]
     assert convolutions(alone, inputs) == [("aten.convolution.default", True)], "nothing follows"
-
-
-def test_channels_are_last_only_where_that_is_asked_for() -> None:
-    module = Levels().eval()
-    targets = [target for target, _ in convolutions(module, [torch.randn(2, 3, 16, 24)], channels_last=True)]
-
-    assert targets.count("ks.convolution_last") == 3 and targets.count("aten.convolution.default") == 1
-    assert "ks.convolution_last" not in [target for target, _ in convolutions(module, [torch.randn(2, 3, 16, 24)])]
 
 
 def extremes(x: Any) -> Any:

@@ -17,6 +17,7 @@ from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import generate, plan_of
+from kernelswarm.codegen.ir.loops import Kernel
 from kernelswarm.codegen.ir.tunables import Settings
 from kernelswarm.hardware.capture.capture import capture
 from kernelswarm.hardware.languages.cpp import BASE_FLAGS
@@ -54,19 +55,44 @@ def left(function: Function, windows: str) -> list[str]:
     return [node.target.split(".")[1] for node in externs if node.target != "operator.getitem"]
 
 
-def test_pools_that_compute_nothing_twice_fuse_by_default() -> None:
-    assert left(POOLS["apart"], "apart") == left(POOLS["overlapping on an input"], "apart") == []
-    assert "max_pool2d_with_indices" in left(POOLS["overlapping"], "apart")
+def stored(function: Function, *shape: int) -> list[list[str]]:
+    """What each kernel stores."""
+    graph = capture(function, [torch.randn(shape)], ["x"])
+    return [sorted(kernel.stores) for kernel in plan_of(graph, Settings()).kernels if isinstance(kernel, Kernel)]
+
+
+def test_pools_fuse_by_default_but_for_large_ones() -> None:
+    assert {name for name in POOLS if left(POOLS[name], "slices")} == {"large", "large with padding", "unusual"}
     assert "max_pool2d_with_indices" in left(POOLS["apart"], "library")
-    assert left(POOLS["overlapping"], "all") == []
 
 
-@pytest.mark.parametrize("name", ["large", "padded in steps of one"])
-def test_pools_that_take_long_to_compile_are_left(name: str) -> None:
-    assert len(left(POOLS[name], "all")) == 1
+def test_what_windows_read_where_they_overlap_is_computed_once() -> None:
+    assert [len(stored(POOLS[name], 2, 4, 12, 14)) for name in ("apart", "overlapping on an input")] == [1, 1]
+    assert stored(POOLS["overlapping"], 2, 4, 12, 14)[0] == ["getitem_padded"]
+
+    def stencil(x: torch.Tensor) -> torch.Tensor:
+        flux = x * x + 1
+        return flux[:, 1:-1, 1:-1] - (flux[:, 2:, 1:-1] + flux[:, :-2, 1:-1] + flux[:, 1:-1, 2:] + flux[:, 1:-1, :-2])
+
+    assert stored(stencil, 3, 30, 40)[0] == ["add"], "five places"
+    assert len(stored(lambda x: (x * x)[:, 1:] - (x * x)[:, :-1], 30, 40)) == 1, "two places"
 
 
-@pytest.mark.parametrize("windows", ["apart", "all"])
+def test_a_window_in_padding_is_written_in_loops_as_many_as_it_has_edges() -> None:
+    """Normalization over neighbouring channels: every element of the window chooses between input and padding."""
+
+    def loops(size: int) -> int:
+        def neighbours(x: torch.Tensor) -> Any:
+            wide = F.pad(x, (0, 0, size // 2, size // 2))
+            return sum(wide[:, place : place + x.shape[1]] for place in range(size))
+
+        graph = capture(neighbours, [torch.randn(2, 20, 30)], ["x"])
+        return len(simd_lines(generate(facts_of(graph, None), graph, Settings()).library.source))
+
+    assert loops(5) <= 36 and loops(9) <= 100, "not three to the number of elements"
+
+
+@pytest.mark.parametrize("windows", ["slices", "library"])
 def test_they_are_right_at_every_size_and_on_nan(windows: str, tmp_path: Path) -> None:
     names = list(POOLS)
 

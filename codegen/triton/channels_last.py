@@ -12,10 +12,10 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
-from .lower import PIECEWISE
-from .pointwise import base_name, is_pointwise
-from .reductions import describe, is_reduction
-from .windows import call
+from ..lowering.lower import PIECEWISE
+from ..lowering.pointwise import base_name, is_pointwise
+from ..lowering.reductions import describe, is_reduction
+from ..lowering.windows import call
 
 CONVOLUTION_LAST = "ks.convolution_last"
 """A library convolution whose result has its channels last; its arguments are those of ``aten.convolution``, or of
