@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...schemas import Verdict
@@ -25,12 +25,16 @@ class UntrustedCandidate:
     worker: Worker
     seconds: float
     """Limit for everything it does in this step."""
-    left: float = 0.0
     limits: tuple[str, ...] = ()
     """On which inputs alone it is right (:mod:`.limits`)."""
+    _taken: float = field(default=0.0, init=False)
+    """Seconds in which it was asked something."""
 
-    def __post_init__(self) -> None:
-        self.left = self.seconds
+    @property
+    def _left(self) -> float:
+        """Seconds that it has left. That others kept it from a core is none of its time; asked once that matters."""
+        waited = waited_seconds(self.worker.pid) if self._taken > self.seconds / 2 else 0.0
+        return self.seconds - max(0.0, self._taken - waited)
 
     async def ask(
         self, command: object, kind: type[T], descriptors: tuple[int, ...] = (), *, case: Case | None = None
@@ -62,9 +66,9 @@ class UntrustedCandidate:
             Judged: it died, took too long or answered nonsense.
         """
         shape, seed = ("", None) if case is None else (case.shape, case.seed)
-        started, waited = time.monotonic(), waited_seconds(self.worker.pid)
+        started = time.monotonic()
         try:
-            return await ask(max(self.left, 0.001))
+            return await ask(max(self._left, 0.001))
         except TimeoutError:
             raise judgement.late(self.seconds, step, shape, seed, self.worker.output) from None
         except WorkerDied as error:
@@ -73,9 +77,7 @@ class UntrustedCandidate:
             message = f"its process spoke to the harness out of turn: {error}"
             raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
         finally:
-            # That others kept it from a core is none of its time. Of one that has ended nobody knows.
-            waited = max(0.0, waited_seconds(self.worker.pid) - waited)
-            self.left -= max(0.0, time.monotonic() - started - waited)
+            self._taken += time.monotonic() - started
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ apart is not the candidate's: how long the short batches took by our clock, and 
 
 import enum
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from ....schemas import Verdict
-from ...processes.time_limit import waited_seconds
+from ...processes.time_limit import waited_seconds, waited_seconds_here
 from ..judgement import Judged, judged
 from ..messages.timing import Time, Timed
 from . import interleaved
@@ -241,7 +240,7 @@ async def by_all(ask: interleaved.Ask, command: Time, pid: int, *, works_there: 
 
 
 def _waited_ns(pid: int) -> int:
-    return round(1e9 * (waited_seconds(pid) + waited_seconds(os.getpid())))
+    return round(1e9 * (waited_seconds(pid) + waited_seconds_here()))
 
 
 def as_counted(implementation: Implementation) -> Time:
