@@ -169,7 +169,8 @@ class Device:
     def joined(self, problem: Problem, facts: ProblemFacts) -> BaselineReport | None:
         """The baselines with those that joined late, once; None before, and when it was asked already."""
         timings = self._timing.get(problem.sha256, {})
-        reports = [timing.report for shape in facts.timed if (timing := timings.get(shape.name)) and timing.report]
+        ready = [timings[shape.name] for shape in facts.timed if shape.name in timings]
+        reports = [timing.report for timing in ready if timing.report and not timing.joining]
         if len(reports) < len(facts.timed) or not self._late.is_news(problem.sha256):
             return None
         return several_shapes.report_of(facts.timed, reports)

@@ -7,11 +7,8 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 
-import msgspec
-
-from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
+from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts, sha256
 from ..machine.lease import Lease
 from ..machine.roofline import roofline
 from ..machine.slices import NO_LIMIT, in_slices
@@ -22,9 +19,8 @@ from .inputs.input_sets import LEAST_BATCHES, InputSets
 from .launcher import Launcher
 from .messages.batch import Batch, Lay, Warm
 from .messages.commands import Opened, Release
-from .messages.recording import APART, COLD, WARM, Record, Recorded
 from .messages.timing import IDLE, Build, Built, Time, Timed, Upload
-from .recorded_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
+from .recordings import Recordings
 from .reference_process import MAIN_SEEDS, ask_reference
 from .timed_shape import TimedShape
 from .timing.batch_timing import BATCH_NS, counted, idle_ns, implementation
@@ -63,24 +59,20 @@ class BaselineProcess:
         self._implementations: list[Implementation] = []
         self._process: TimedProcess | None = None
         """The process where it is timed from outside."""
-        self._not_replayed = ""
-        """Why not, as a clause."""
         self._idle_ns = 0
         """What a batch that is timed from outside takes beside its calls."""
-        self._recorded: list[Implementation] = []
-        """The baselines whose calls the device replays; empty where one of them cannot be recorded."""
-        self.recorded_calls = 0
-        """Calls of one recording."""
-        self.flush = False
-        """Whether the cache is flushed before each of them."""
-        self.warm_ns: dict[str, float] = {}
-        """Time of a call by baseline where the cache holds all that fits."""
-        self.apart_ns = 0.0
-        """What a call of the best baseline costs more where input sets are intact only around their calls."""
+        self.recordings = self._no_recordings()
         self.late: dict[str, BaselineStatus] = {}
         """Baselines that are left out for now (:mod:`.late_baseline`), and what is said of them."""
         self.report: BaselineReport | None = None
         self.deaths = Deaths()
+
+    @property
+    def cache_key(self) -> str:
+        """Stands for all that compiled baselines depend on, beside the compiler."""
+        facts = self._hardware
+        parts = (self._problem.sha256, self.timed.name, facts.torch, facts.device, *facts.isa)
+        return sha256("\0".join(parts).encode())[:32]
 
     async def close(self) -> None:
         """End the process."""
@@ -91,21 +83,30 @@ class BaselineProcess:
         if worker is not None:
             await worker.kill()
 
+    def _no_recordings(self) -> Recordings:
+        return Recordings(self.timed, self._hardware.l2_bytes, self._time)
+
     async def prepare(self, facts: ProblemFacts, lease: Lease) -> BaselineReport:
-        """Compile the baselines and time them once; the second time only if their process is gone.
+        """Compile the baselines and time them once; the second time only if their process is gone, or one is late.
 
         Raises:
             ReferenceDied: not even eager can be timed; a second time it is raised at once.
         """
         async with self._guard:
-            if self.report is None or not self._is_ready:
+            if self.report is None or not self._is_ready or self.joining:
                 self.report = await self.deaths.prepared(lambda: self._prepared(facts, lease))
             return self.report
 
+    @property
+    def joining(self) -> list[str]:
+        """Baselines that were left out when the others were built, and are not any more."""
+        statuses = self.report.statuses if self.report is not None else ()
+        return [status.name for status in statuses if status.pending and status.name not in self.late]
+
     async def _prepared(self, facts: ProblemFacts, lease: Lease) -> BaselineReport:
         started = time.monotonic()
-        statuses = await self._build_all(lease)
-        report = await self._measure(statuses, facts, lease, started)
+        statuses = await self._build_joining(lease) if self._is_ready and self.joining else None
+        report = await self._measure(statuses or await self._build_all(lease), facts, lease, started)
         if self.timed.host.large:
             await self.make_room()
         return report
@@ -185,23 +186,9 @@ class BaselineProcess:
         return [replace(implementation, samples=[]) for implementation in self._implementations]
 
     @property
-    def is_recorded(self) -> bool:
-        """Whether the device replays the baselines' calls."""
-        return bool(self._recorded)
-
-    def recorded_implementations(self) -> list[Implementation]:
-        """The baselines as the device replays them, their batches sized already, without samples."""
-        return [replace(implementation, samples=[]) for implementation in self._recorded]
-
-    async def recorded_supply(self) -> InputSets | None:
-        """The pool that recordings take their input sets from; None where these are too large for one."""
-        supply = await self.timed.supplies.get()
-        return supply if supply is not None and supply.sets >= 2 * self.recorded_calls else None
-
-    @property
     def copies(self) -> int:
         """How many input sets calls are timed on in turn."""
-        return self.recorded_calls if self.is_recorded else MAIN_SEEDS
+        return self.recordings.calls if self.recordings else MAIN_SEEDS
 
     async def _build_all(self, lease: Lease) -> list[BaselineStatus]:
         """Every baseline's status. One that kills its process is left out of the next try."""
@@ -219,8 +206,17 @@ class BaselineProcess:
             else:
                 return statuses
 
+    async def _build_joining(self, lease: Lease) -> list[BaselineStatus] | None:
+        """Every baseline's status, once those that join are built beside the others; None if their process is gone."""
+        assert self.report is not None
+        self.go_on()
+        joining = {name: await self._built(name, lease) for name in self.joining}
+        statuses = [joining.get(status.name, status) for status in self.report.statuses]
+        return statuses if self._is_ready else None
+
     async def _restart(self) -> None:
         await self.close()
+        self._implementations, self.recordings = [], self._no_recordings()
         await self.timed.host.shapes()
         self._worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
         try:
@@ -267,21 +263,15 @@ class BaselineProcess:
         if not any(status.ok for status in statuses):
             reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
             raise self.deaths.final(f"no baseline of {self._problem.name} can be timed: {reasons}")
-        names = [status.name for status in statuses if status.ok]
-        self._implementations = [Implementation(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
-        self._recorded, self._not_replayed = [], ""
+        timed_names = {implementation.name for implementation in self._implementations}
+        await self._add([status.name for status in statuses if status.ok and status.name not in timed_names], lease)
         async with lease.exclusive():
-            await self._sample(0)
-            if self.on_processor:
-                await self._time_from_outside(names)
-            else:
-                await self._record_all(names)
+            await self.measure_idle()
             await self._sample(QUICK_SAMPLES)
-            timed = self._recorded or self._implementations
-            medians = {implementation.name: implementation.median_ms for implementation in timed}
+            medians = {implementation.name: implementation.median_ms for implementation in self._timed}
             best = min(medians, key=lambda name: medians[name])
-            if self._recorded:
-                await self._time_other_forms(best, medians[best] * 1e6)
+            if self.recordings:
+                await self.recordings.time_other_forms(best, medians[best] * 1e6)
         self.go_on()
         return BaselineReport(
             statuses=tuple(statuses),
@@ -289,84 +279,78 @@ class BaselineProcess:
             best=best,
             roofline=roofline(facts.work, self._hardware, medians[best], copies=self.copies, dtype=facts.dtype),
             seconds=time.monotonic() - started,
-            measure="" if self.on_processor else GRAPH if self._recorded else EVENTS,
-            not_replayed=self._not_replayed,
+            measure="" if self.on_processor else GRAPH if self.recordings else EVENTS,
+            not_replayed=self.recordings.not_replayed,
         )
 
+    @property
+    def _timed(self) -> list[Implementation]:
+        return self.recordings.own or self._implementations
+
     async def _sample(self, rounds: int) -> None:
-        timed = self._recorded or self._implementations
-        for baseline in timed:
+        for baseline in (*self._implementations, *self.recordings.own):
             await baseline.calibrate()
+            baseline.samples.clear()
         for _ in range(rounds):
-            for baseline in timed:
+            for baseline in self._timed:
                 await baseline.sample()
 
-    async def _record_all(self, names: Sequence[str]) -> None:
-        """Have the process record the calls of each baseline, as candidates' are; or note why they cannot be."""
+    async def _add(self, names: Sequence[str], lease: Lease) -> None:
+        """Have calls of these baselines timed, beside those that are there."""
         assert self._worker is not None
-        case = (await self.timed.cases())[0]
-        if case.is_large:
-            self._not_replayed = "its inputs and outputs are too large to be recorded several times"
+        if self._process is not None:
+            await self._add_outside(names, lease)
             return
-        calls = calls_in_a_recording(case, self._hardware.l2_bytes)
-        supply = await self.timed.supplies.get(2 * calls)
-        self.recorded_calls = len(await self.timed.cases())
-        if supply is not None:
-            self.recorded_calls = min(calls, supply.sets // 2)
-            message, file = laid(
-                supply, halves(supply, self.recorded_calls)[0], await self.timed.state(), aliased=case.aliased
-            )
-            try:
-                await ask_reference(self._worker, message, Done, [file])
-            finally:
-                os.close(file)
-        self.flush = self.timed.host.setup is not None and self.timed.host.setup.size >= WEIGHTS_BYTES
-        for name in (*names, IDLE):
-            recorded, _ = await ask_reference(self._worker, Record(name=name, flush=self.flush), Recorded)
-            if recorded.reason:
-                self._not_replayed = f"{name} cannot be recorded: {recorded.reason}"
-                return
-        self._recorded = [Implementation(name=name, ask=self._replay, copies=self.recorded_calls) for name in names]
+        is_first = not self._implementations
+        self._implementations += [Implementation(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
+        if self.on_processor:
+            if is_first:
+                await self._time_from_outside(names, lease)
+        elif is_first or self.recordings:
+            async with lease.shared():
+                await self.recordings.draw()
+            async with lease.exclusive():
+                if is_first:
+                    await self._sample(0)
+                    await self.recordings.begin(self._worker)
+                await self.recordings.add(self._worker, names)
 
-    async def _replay(self, command: Time) -> Timed:
-        return await self._time(msgspec.structs.replace(command, form=command.form or COLD))
-
-    async def _time_other_forms(self, best: str, ns: float) -> None:
-        """Time calls in a warm cache, and those of the best baseline on inputs that are intact only around each."""
-        for baseline in self._recorded:
-            warm = await self._replay(Time(calls=baseline.calls, name=baseline.name, form=WARM))
-            self.warm_ns[baseline.name] = warm.ns / baseline.calls
-        calls = next(recording.calls for recording in self._recorded if recording.name == best)
-        timed = [await self._replay(Time(calls=calls, name=best, form=APART)) for _ in range(QUICK_SAMPLES)]
-        apart = [batch.ns / calls for batch in timed]
-        self.apart_ns = max(0.0, median(apart) - ns)
-
-    async def _time_from_outside(self, names: Sequence[str]) -> None:
+    async def _time_from_outside(self, names: Sequence[str], lease: Lease) -> None:
         """Have the timekeeper time the process from here on, where the problem and the system allow that."""
         assert self._worker is not None
-        # The least of several: a pool that is drawn for disturbed calls is too small for a batch of what is faster.
-        fastest = math.inf
-        for baseline in self._implementations * QUICK_SAMPLES:
-            timed = await baseline.ask(Time(calls=baseline.calls, name=baseline.name))
-            fastest = min(fastest, timed.ns / baseline.calls)
-        supply = await self.timed.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
-        if supply is None or not self._worker.pid:
-            return
-        process = TimedProcess(self._launcher.timekeeper, self._worker, supply, is_ours=True)
-        file = await process.make_arena()
-        try:
-            await ask_reference(self._worker, await self.lay_for(supply), Done, [file])
-        finally:
-            os.close(file)
+        async with lease.exclusive():
+            await self._sample(0)
+            # The least of several: a pool that is drawn for disturbed calls is too small for a batch of what is faster.
+            fastest = math.inf
+            for baseline in self._implementations * QUICK_SAMPLES:
+                timed = await baseline.ask(Time(calls=baseline.calls, name=baseline.name))
+                fastest = min(fastest, timed.ns / baseline.calls)
+        async with lease.shared():
+            supply = await self.timed.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
+            if supply is None or not self._worker.pid:
+                return
+            process = TimedProcess(self._launcher.timekeeper, self._worker, supply, is_ours=True)
+            file = await process.make_arena()
+            try:
+                await ask_reference(self._worker, await self.lay_for(supply), Done, [file])
+            finally:
+                os.close(file)
+            if not await process.can_be_read(IDLE, BATCH_SECONDS):
+                await process.clear()
+                return
+            self._process, self._implementations = process, []
+        await self._add_outside(names, lease)
+
+    async def _add_outside(self, names: Sequence[str], lease: Lease) -> None:
+        assert self._worker is not None
+        supply = await self.supply()
+        assert supply is not None
         for name in () if supply.are_alike else names:
             # Compilers compile anew for other sizes, up to a limit. Not in what is timed.
-            await ask_reference(self._worker, Warm(calls=supply.most_calls, name=name), Done, seconds=BUILD_SECONDS)
-        if not await process.can_be_read(IDLE, BATCH_SECONDS):
-            await process.clear()
-            return
-        self._process = process
-        self._implementations = [implementation(name, self._time, supply.most_calls) for name in names]
-        await self.measure_idle()
+            async with lease.shared():
+                self.go_on()
+                await ask_reference(self._worker, Warm(calls=supply.most_calls, name=name), Done, seconds=BUILD_SECONDS)
+        self._implementations += [implementation(name, self._time, supply.most_calls) for name in names]
 
     async def _time(self, command: Time) -> Timed:
         if self._worker is None:

@@ -3,7 +3,7 @@
 A second process compiles it, less urgently than anybody, and stands still while something is timed. On an accelerator
 it tries kernels beside those who are judged: it takes the least of many timings of each. It had the device alone for
 that, but it compiles most of the time: for three minutes it held up three sessions at every step. Once it is done the
-baselines' process is started anew and takes it from the caches, in seconds.
+baselines' process takes it from the caches, in seconds.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -72,7 +73,9 @@ class LateBaseline:
         async with self._changed:
             if self._task.done() and not self._joined:
                 await self._changed.wait_for(lambda: not self._users)
-                self._join(self._task.result())
+                # Others may have waited for that, too.
+                if not self._joined:
+                    self._join(self._task.result())
             self._users += 1
         try:
             status = self._timing.late.get(NAME)
@@ -96,9 +99,8 @@ class LateBaseline:
     def _join(self, status: BaselineStatus) -> None:
         self._joined = True
         if status.ok:
+            # It is built beside the others when they are asked for next, from the caches.
             del self._timing.late[NAME]
-            # All of them are built and timed anew when they are asked for next, from the caches.
-            self._timing.report = None
             return
         self._timing.late[NAME] = status
         if self._timing.report is not None:
@@ -135,7 +137,16 @@ class LateBaseline:
         built, _ = await worker.ask(Build(name=NAME), Built, seconds=NO_LIMIT)
         if isinstance(built, Failure):
             return BaselineStatus(name=NAME, ok=False, seconds=0.0, detail=built.message)
+        if built.ok:
+            mark = _mark(self._launcher, self._timing)
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
         return BaselineStatus(name=NAME, ok=built.ok, seconds=built.seconds, detail=built.detail)
+
+
+def _mark(launcher: Launcher, timing: BaselineProcess) -> Path:
+    """A file among the caches that says that they hold it."""
+    return launcher.caches / "max_autotune" / timing.cache_key
 
 
 def _failed(why: str, began: float) -> BaselineStatus:
@@ -153,8 +164,11 @@ class LateBaselines:
         self._announced: set[str] = set()
 
     def add(self, key: str, shape: ShapeFacts, timing: BaselineProcess) -> None:
-        """Have ``timing`` begin without it, unless memory has no room for a second process of that size."""
-        if self._is_used and not is_large_call(shape):
+        """Have ``timing`` begin without it, unless memory has no room for a second process of that size.
+
+        Nor where an earlier session has compiled it: from the caches it is there as soon as the others.
+        """
+        if self._is_used and not is_large_call(shape) and not _mark(self._launcher, timing).exists():
             self._by_problem[key][shape.name] = LateBaseline(self._launcher, timing, self._lease)
 
     def start(self, key: str) -> None:

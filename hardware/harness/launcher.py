@@ -95,6 +95,11 @@ class Launcher:
             self._scratch.close()
             self._scratch = None
 
+    @property
+    def caches(self) -> Path:
+        """The folder that keeps what compilers of baselines made."""
+        return self._home / "inductor"
+
     def _folder(self) -> Path:
         if self._scratch is None:
             self._scratch = Scratch()
@@ -131,21 +136,24 @@ class Launcher:
                 await starting
 
     async def _get_ready(self, ended: asyncio.Event) -> None:
-        """One, and another, until enough wait or ``ended``."""
-        while len(self._waiting) + self._coming < self._standby:
-            self._coming += 1
+        """As many as are missing, at once, and again, until enough wait or ``ended``."""
+        while (missing := self._standby - len(self._waiting) - self._coming) > 0:
+            self._coming += missing
             try:
-                worker = await self.spawn("candidate")
-                if not await _answers(worker):
-                    await worker.kill()
-                    return
-                self._waiting.append(worker)
-            except (HarnessError, OSError):
-                return  # who needs one, and cannot have one, is told
+                started = await asyncio.gather(*(self._one_ready() for _ in range(missing)))
             finally:
-                self._coming -= 1
-            if ended.is_set():
+                self._coming -= missing
+            if ended.is_set() or not all(started):
                 return
+
+    async def _one_ready(self) -> bool:
+        with contextlib.suppress(HarnessError, OSError):  # who needs one, and cannot have one, is told
+            worker = await self.spawn("candidate")
+            if await _answers(worker):
+                self._waiting.append(worker)
+                return True
+            await worker.kill()
+        return False
 
     async def spawn(self, role: str, *, memory_bytes: int = 0, programs: bool = False) -> Worker:
         """Fork a worker.
@@ -189,7 +197,7 @@ class Launcher:
             "HOME": str(self._folder()),
             "TMPDIR": str(scratch),
             "KERNELSWARM_ARTIFACTS": str(self.artifacts),
-            "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
+            "TORCHINDUCTOR_CACHE_DIR": str(self.caches),
         }
 
     async def _shared_program(self) -> Program:

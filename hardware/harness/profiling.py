@@ -106,7 +106,7 @@ async def profile(
     async def one_try(count: int) -> list[tuple[Part, Counters | None]]:
         nonlocal replayed
         await timing.prepare(facts, lease)
-        replayed = replayed and timing.is_recorded
+        replayed = replayed and bool(timing.recordings)
         try:
             return await _in_processes(timing, lease, waits, another, floor, floor_now, plan, replayed, count)
         except CannotReplay:
@@ -250,7 +250,7 @@ async def _process(
     replayed: bool,
 ) -> TimedOutside | SelfTimed:
     if replayed:
-        return Replayed(timing.timed, timing, untrusted, floor, floor_now, supply=await timing.recorded_supply())
+        return Replayed(timing.timed, timing, untrusted, floor, floor_now, supply=await timing.recordings.supply())
     supply = await timing.supply()
     if supply is None:
         return SelfTimed(timing.timed, timing, untrusted, floor, floor_now)

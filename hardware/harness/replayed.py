@@ -65,9 +65,9 @@ class Replayed(SelfTimed):
             await super().prepare()
         else:
             self.copies = list(await self.timed.cases())
-            self.numbers, self.unseen = halves(self.supply, self.timing.recorded_calls)
+            self.numbers, self.unseen = halves(self.supply, self.timing.recordings.calls)
             await self._lay(self.numbers)
-        command = Record(flush=self.timing.flush)
+        command = Record(flush=self.timing.recordings.flush)
         recorded, _ = await self.untrusted.ask(command, Recorded, case=self.copies[0])
         if recorded.reason:
             raise CannotReplay(recorded.reason)
@@ -75,11 +75,11 @@ class Replayed(SelfTimed):
     async def interleave(self, plan: Plan) -> tuple[Part, Counters | None]:
         """As of every process that times itself; and its time where the cache holds all that fits."""
         part, counters = await super().interleave(plan)
-        warm = {**self.timing.warm_ns, interleaved.CANDIDATE: await self._warm_ns(part)}
+        warm = {**self.timing.recordings.warm_ns, interleaved.CANDIDATE: await self._warm_ns(part)}
         return replace(part, measure=interleaved.GRAPH, warm_ns=warm), counters
 
     def _baselines(self) -> list[Implementation]:
-        return self.timing.recorded_implementations()
+        return self.timing.recordings.implementations()
 
     def _as_asked(self, command: Time) -> Time:
         return msgspec.structs.replace(command, form=command.form or COLD)
@@ -105,7 +105,7 @@ class Replayed(SelfTimed):
         case = self.copies[index % len(self.copies)]
         if self.supply is not None:
             case = await self.timed.host.case(self.supply.cases[self.numbers[index]])
-        await self.untrusted.ask(TakeCall(call=index % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
+        await self.untrusted.ask(TakeCall(call=index % self.timing.recordings.calls, slot=TIMED_SLOT), Done, case=case)
         await self._take(case)
 
     async def _check_memory(self, candidate: Implementation) -> None:
@@ -126,7 +126,7 @@ class Replayed(SelfTimed):
         self.numbers = self.unseen
         for index in [index for index, number in enumerate(self.numbers) if self._is_judged(number)]:
             await self._check_call(index)
-        slack_ns = SLACK_NS + LAUNCH_NS / self.timing.recorded_calls
+        slack_ns = SLACK_NS + LAUNCH_NS / self.timing.recordings.calls
         if unseen_ns > (1 + SHARE) * known_ns + slack_ns:
             raise Memoizes(unseen_ns, known_ns, factor=1 + SHARE, slack_ns=slack_ns)
 
@@ -138,14 +138,14 @@ class Replayed(SelfTimed):
         """
         # What is recorded at its first replay is slow there.
         await self._replay(Time(calls=1, form=APART))
-        apart_ns = (await self._replay(Time(calls=calls, form=APART))).ns / calls - self.timing.apart_ns
+        apart_ns = (await self._replay(Time(calls=calls, form=APART))).ns / calls - self.timing.recordings.apart_ns
         if apart_ns > (1 + SHARE) * seen_ns + SLACK_NS:
             raise Joins(apart_ns, seen_ns, factor=1 + SHARE, slack_ns=SLACK_NS)
 
     async def _arrived_ns(self, numbers: list[int]) -> float:
         """Time of a call when sets of the pool have just arrived."""
         await self._lay(numbers, later=True)
-        calls = self.timing.recorded_calls
+        calls = self.timing.recordings.calls
         return (await self._replay(Time(calls=calls, form=APART))).ns / calls
 
     async def _replay(self, command: Time) -> Timed:

@@ -40,7 +40,10 @@ async def test_it_joins_when_it_is_there(device: Device, problem: Problem, facts
             await asyncio.to_thread(again_until, "T", lambda: _state(_pid(second_device)))
         early = await second_device.profile(problem, facts, HONEST, compiled)
         before = second_device.joined(problem, facts)
-        late = await second_device.profile(problem, facts, HONEST, compiled, patience=300)
+        # Both wait for it, and it joins once.
+        late, other = await asyncio.gather(
+            *(second_device.profile(problem, facts, HONEST, compiled, patience=300) for _ in range(2))
+        )
         joined, again = (second_device.joined(problem, facts) for _ in range(2))
 
     assert [(status.name, status.ok, status.pending) for status in report.statuses] == [
@@ -50,9 +53,16 @@ async def test_it_joins_when_it_is_there(device: Device, problem: Problem, facts
     assert early.timing is not None and early.timing.best == "eager" and set(early.timing.speedup) == {"eager"}
     assert early.timing.absent == {"max_autotune": LATE} and before is None
     assert late.verdict is Verdict.correct and late.timing is not None and not late.timing.absent
+    assert other.timing is not None and set(other.timing.speedup) == {"eager", "max_autotune"}
     assert set(late.timing.speedup) == {"eager", "max_autotune"}
     assert joined is not None and [status.ok for status in joined.statuses] == [True, True] and again is None
     assert joined.statuses[1].compiled == 0 and joined.statuses[1].kept > 0, "it was compiled twice"
+
+    async with Device(
+        device._pool, hardware, tmp_path, baselines=("eager", "max_autotune"), background=True
+    ) as third_device:
+        report = await third_device.baselines(problem, facts)
+    assert [(status.ok, status.pending) for status in report.statuses] == [(True, False)] * 2, "the caches hold it"
 
 
 async def test_one_that_dies_is_said_and_nobody_waits_for_it(
