@@ -9,7 +9,8 @@ FILES = {
     "authors.json": "",
     "authors_h100.json": """
 The kernels of commit 9eb13b5 were written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that
-page. Two were handed in for each problem, and judged in one session with the generator's.
+page. Two were handed in for each problem, and judged in one session with the generator's. Those of `block` were wrong
+on strided biases at first, were mended once, and were judged on an H200.
 """,
 }
 """What a pool's rows are kept in, and how they were made otherwise."""
