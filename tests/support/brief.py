@@ -22,7 +22,7 @@ from kernelswarm.hardware.harness.timing.effort import USUAL, Effort
 from kernelswarm.hardware.ordinary import host, rounds
 from kernelswarm.schemas import ContractProperty, Interval
 
-PLAN = interleaved.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, width=0.01)
+PLAN = interleaved.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, width=0.01, is_thorough=True)
 
 
 @contextmanager

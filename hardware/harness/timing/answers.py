@@ -56,7 +56,7 @@ def _write(process: Frozen, answer: Made, call: int, most_bytes: int, file: int)
             _write_all(file, elements(process, address, leaf.shape, leaf.stride, width_of(leaf.dtype)))
 
 
-def _write_all(file: int, data: bytes) -> None:
+def _write_all(file: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]

@@ -32,6 +32,7 @@ class Frozen:
         """What it said last, from the thread's state on."""
         self._allowed: dict[str, set[int]] = {}
         """The cores of threads that were placed."""
+        self._buffer = bytearray()
 
     def close(self) -> None:
         """Let go of the descriptors; the process stays as it is."""
@@ -121,19 +122,21 @@ class Frozen:
             os.close(self._threads.pop(thread))
             self._stats.pop(thread, None)
 
-    def read(self, address: int, size: int) -> bytearray:
-        """Bytes of its memory.
+    def read(self, address: int, size: int) -> memoryview:
+        """Bytes of its memory, until the next are read: fresh memory would take longer than reading.
 
         Raises:
             Unreadable: some of them are not there, or not to be read.
         """
-        data, done = bytearray(size), 0
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        done = 0
         while done < size:
-            count = _read(self.pid, data, done, address + done, min(size - done, _LARGEST_READ))
+            count = _read(self.pid, self._buffer, done, address + done, min(size - done, _LARGEST_READ))
             if count <= 0:
                 raise Unreadable(f"the memory at {address:#x} cannot be read: {os.strerror(ctypes.get_errno())}")
             done += count
-        return data
+        return memoryview(self._buffer)[:size]
 
 
 class _Range(ctypes.Structure):
@@ -148,8 +151,10 @@ def _read(pid: int, data: bytearray, position: int, address: int, size: int) -> 
     return count
 
 
-def elements(process: Frozen, address: int, shape: Sequence[int], stride: Sequence[int], width: int) -> bytes:
-    """The elements of a tensor in order, ``width`` bytes each.
+def elements(
+    process: Frozen, address: int, shape: Sequence[int], stride: Sequence[int], width: int
+) -> bytes | memoryview:
+    """The elements of a tensor in order, ``width`` bytes each, until the next are read.
 
     Raises:
         Unreadable: they are not there, or spread over far more memory than they take.
@@ -164,7 +169,7 @@ def elements(process: Frozen, address: int, shape: Sequence[int], stride: Sequen
         raise Unreadable(f"its {count} elements are spread over {span}")
     data = process.read(address, span * width)
     if span == count and _is_contiguous(shape, stride):
-        return bytes(data)
+        return data
     flat = numpy.frombuffer(data, dtype=f"V{width}")
     steps = tuple(step * width for step in stride)
     return numpy.lib.stride_tricks.as_strided(flat, tuple(shape), steps, writeable=False).tobytes()

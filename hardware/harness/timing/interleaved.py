@@ -85,12 +85,13 @@ class Plan:
     """No further round is begun after so long."""
     width: float
     """Stop when the interval against the best baseline is narrower than this share of its median."""
-    one_by_one: bool = False
-    """Whether calls are also timed one by one, where they are timed from outside."""
+    is_thorough: bool = False
+    """Whether, where calls are timed from outside, they are also timed one by one, and every batch is checked, however
+    large its outputs are."""
 
 
 QUICK = Plan(processes=1, least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
-THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01, one_by_one=True)
+THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01, is_thorough=True)
 """Longer in one process would not tell more: what differs from process to process is wider than what is left then."""
 
 
