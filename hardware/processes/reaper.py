@@ -32,9 +32,12 @@ class Reaper:
         ``excess`` is asked twice a second why the child has to be killed; empty if it has not.
         """
         ended: Ended | None = None
-        seconds = None if excess is None else LOOK_SECONDS
+        poll = select.poll()  # select() takes no descriptor from 1024 on, and who judges many problems has more
+        poll.register(self._parent_death, select.POLLIN)
+        poll.register(self._alarm, select.POLLIN)
+        milliseconds = None if excess is None else 1e3 * LOOK_SECONDS
         while ended is None:
-            ready, _, _ = select.select([self._parent_death.fileno(), self._alarm], [], [], seconds)
+            ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
             why = excess() if excess is not None and not ready else ""
             if self._parent_death.fileno() in ready or why:
                 _kill_group(child)

@@ -53,7 +53,7 @@ ANSWERS = {
     "answers_nonsense": unseen("tampering", says="out of turn", by=Guarantee.protocol),
     "answers_with_large_numbers": unseen("wrong_shape", "wrong_type", "tampering", by=Guarantee.protocol),
     "long_name_of_a_type": unseen("wrong_type", timed=False),
-    "says_too_many_outputs": unseen("wrong_type", by=Guarantee.protocol),
+    "says_too_many_outputs": unseen("wrong_type", "timeout", by=Guarantee.protocol),
     "subclass_when_timed": unseen("wrong_type"),
 }
 
@@ -99,7 +99,7 @@ SMALL = {
     "streams_between_batches": unseen("correct", by=Guarantee.stands_still),
     "watches_the_arena": unseen("correct", by=Guarantee.one_by_one),
     "overlaps_calls": unseen("correct"),
-    "replaces_the_loop": unseen("correct"),
+    "replaces_the_loop": unseen("correct", "tampering", "wrong_numbers"),
 }
 
 STEPS = {"joins_long_calls": unseen("correct", by=Guarantee.one_by_one)}
