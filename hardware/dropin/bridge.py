@@ -200,7 +200,7 @@ class Bridge:
                 return True
             with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
                 module = finished.candidate.module()
-                inner = module.ModelNew(*finished.constructor_arguments())
+                inner = finished.made(module.ModelNew)
                 inner.to(next((value.device for value in arguments if isinstance(value, torch.Tensor)), "cpu"))
                 parts: list[Cell | Attribute] = [*self._cells, *self._attributes]
                 if not all(part.share(inner) for part in parts):

@@ -13,6 +13,7 @@ import torch
 
 from .bridge import Bridge
 from .conditions import REFERENCE, positions, ways
+from .constructor import positional_and_named
 from .embedded import Later
 from .functions import Packing, written
 
@@ -37,17 +38,23 @@ class Finished:
         ]
         self.own = searched["gradients"] == "own" and not searched["writes"] and not self.state
 
-    def constructor_arguments(self) -> list[Any]:
-        """Those that were searched, without moving anybody's random numbers."""
+    def constructor_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Those that were searched, by position and by name, without moving anybody's random numbers."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return list(getattr(self.reference, "get_init_inputs", list)())
+            returned: Any = getattr(self.reference, "get_init_inputs", list)()
+        return positional_and_named(self.reference.Model, returned)
+
+    def made(self, make: Callable[..., Any]) -> Any:
+        """What ``make`` constructs of the arguments that were searched."""
+        positional, named = self.constructor_arguments()
+        return make(*positional, **named)
 
     def is_searched(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Whether a module made of these arguments is the one that was searched."""
         try:
             signature = inspect.signature(self.reference.Model)
-            bound, searched = signature.bind(*arguments, **named), signature.bind(*self.constructor_arguments())
+            bound, searched = signature.bind(*arguments, **named), self.made(signature.bind)
         except (TypeError, ValueError):
             return False
         bound.apply_defaults()

@@ -75,8 +75,7 @@ class Carried:
         self._model: Any = None
         if self._searched["is_module"]:
             torch.manual_seed(0)
-            self._arguments = file["FINISHED"].constructor_arguments()
-            self._model = self._reference.Model(*self._arguments).to(self.device)
+            self._model = file["FINISHED"].made(self._reference.Model).to(self.device)
 
     @property
     def is_candidate_made(self) -> bool:
@@ -97,7 +96,7 @@ class Carried:
         """Reference and drop-in; modules with the same weights and state."""
         if self._model is None:
             return self._reference.reference, self._file["kernel"]
-        drop_in = self._file["ModelNew"](*self._arguments).to(self.device)
+        drop_in = self._file["FINISHED"].made(self._file["ModelNew"]).to(self.device)
         drop_in.load_state_dict(self._model.state_dict())
         return copy.deepcopy(self._model), drop_in
 

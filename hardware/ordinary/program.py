@@ -169,13 +169,16 @@ class _Problem:
         self._weight_seed = command["seed"]
         self._is_module = command["is_module"]
         self._model: Any = getattr(self._module, "reference", None)
-        self._arguments: list[Any] = []
         if self._is_module:
             _seed(command["seed"])
-            self._arguments = _as_list(getattr(self._module, "get_init_inputs", list)())
+            returned: Any = getattr(self._module, "get_init_inputs", list)()
+            make = self._module.Model
+            self._positional, self._named = _executed("_constructor", command["constructor"]).positional_and_named(
+                make, returned
+            )
             _seed(command["seed"])
             # Made in main memory: so its weights are the same on every device.
-            self._model = self._module.Model(*self._arguments).to(self.device)
+            self._model = make(*self._positional, **self._named).to(self.device)
             parameters = dict(self._model.named_parameters())
             for name, exponent in command["weight_exponents"].items():
                 parameters[name].detach().mul_(2.0**exponent)
@@ -232,7 +235,7 @@ class _Problem:
         if not self._is_module:
             return self._passes(module.kernel, getattr(module, "backward", None))
         _seed(self._weight_seed)
-        model, weights = module.ModelNew(*self._arguments).to(self.device), self._model.state_dict()
+        model, weights = module.ModelNew(*self._positional, **self._named).to(self.device), self._model.state_dict()
         if model.state_dict().keys() == weights.keys():
             # Else it is a file that makes its own, from the same seed.
             model.load_state_dict(weights)
@@ -324,10 +327,15 @@ def _seed(seed: int) -> None:
 
 def _play_back(player: str, built: list[str]) -> None:
     """From here on, programs that the file runs answer as they did when it was built; ``player`` is a module's text."""
-    module = ModuleType("player")
-    sys.modules[module.__name__] = module
-    exec(compile(player, module.__name__, "exec"), module.__dict__)
+    module = _executed("player", player)
     _PLAYED.enter_context(module.played_back(Path.cwd(), [Path(path) for path in built]))
+
+
+def _executed(name: str, text: str) -> ModuleType:
+    module = ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(text, name, "exec"), module.__dict__)
+    return module
 
 
 def _imported(name: str, text: str) -> ModuleType:

@@ -45,6 +45,23 @@ def kernelbench(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     return load_problem(path)
 
 
+@pytest.mark.parametrize("arguments", ['{"features": 32, "scale": 0.5}', '[[32], {"scale": 0.5}]'])
+async def test_arguments_of_the_constructor_may_be_named(
+    device: Device, kernelbench: Problem, arguments: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "relu.py"
+    path.write_text(SOURCE.replace("[32, 0.5]", arguments).replace("(self, features, ", "(self, features, *, "))
+    problem = load_problem(path)
+    candidate = RIGHT.replace("features, scale)", "features, *, scale)")
+    report, _ = await device.compile(candidate, "cpp")
+
+    verified = await device.verify(problem, candidate, report)
+    checks = await device.contract(finish(problem, await device.validate_problem(problem), candidate, verified))
+
+    assert verified.verdict is Verdict.correct, verified.evidence
+    assert [check.ok for check in checks if check.name == KERNEL_USED] == [True]
+
+
 async def test_facts(device: Device, kernelbench: Problem) -> None:
     facts = await device.validate_problem(kernelbench)
 

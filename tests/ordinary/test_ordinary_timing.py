@@ -40,6 +40,7 @@ def get_inputs():
 def get_init_inputs():
     return [16]
 """
+NAMED = MODULE.replace("return [16]", 'return {"features": 16}')
 BACKWARD = """
 import torch
 
@@ -126,6 +127,7 @@ async def test_a_baseline_that_died_is_started_again(host: OrdinaryHost, times: 
     ("source", "candidate"),
     [
         (MODULE, MODULE.replace("class Model(", "class ModelNew(")),
+        (NAMED, NAMED.replace("class Model(", "class ModelNew(")),
         pytest.param(
             BACKWARD,
             BACKWARD.replace("backward = True", "").replace("def reference", "def kernel"),

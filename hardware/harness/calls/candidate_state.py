@@ -31,13 +31,15 @@ def build_model(module: Any, setup: Sequence[Any]) -> tuple[torch.nn.Module, Ado
     Raises:
         Refused: there is none, or it cannot be made.
     """
-    arguments, weights, beside, seed = setup
+    positional, named, weights, beside, seed = setup
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    own = objects.of_own_classes(arguments)
+    positional, named = objects.of_own_classes((positional, named))
     seed_everything(seed)
-    model: torch.nn.Module = attempt(lambda: make(*own).to(tensor_placement.current_device().device), "load")
+    model: torch.nn.Module = attempt(
+        lambda: make(*positional, **named).to(tensor_placement.current_device().device), "load"
+    )
     adoption = attempt(lambda: adopt(model, weights), "load")
     for name, member in held(model).items():
         if member.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):
@@ -68,7 +70,7 @@ class CandidateState:
         self._model = model
         self._setup, self._source = setup, source
         self._start = Start(model)
-        _, weights, beside, _ = setup.items
+        _, _, weights, beside, _ = setup.items
         assert isinstance(weights, Mapping) and isinstance(beside, Mapping)
         self._weights = {adoption.name(name): spec for name, spec in weights.items.items() if adoption.how != FROM_SEED}
         """Where each weight lies, by the module's own names; nothing of a module that made its own."""

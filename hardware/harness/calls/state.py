@@ -40,8 +40,10 @@ class StateMember:
 class Setup(NamedTuple):
     """What a candidate's module is made with."""
 
-    arguments: list[Any]
-    """Of its constructor."""
+    positional: list[Any]
+    """Arguments of its constructor."""
+    named: dict[str, Any]
+    """The constructor's others."""
     weights: dict[str, torch.Tensor]
     """The reference's ``state_dict``."""
     beside: dict[str, Any]

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from ....schemas import ProblemFormat
+from ...dropin.constructor import positional_and_named
 from ...processes.messages import HOST
 from ..calls import backward, state
 from ..calls.answering import Refused, attempt
@@ -200,11 +201,12 @@ class KernelBenchReference:
         get_init = getattr(module, "get_init_inputs", list)
         seed_everything(problem.seed)
         try:
-            self._arguments = _as_list(attempt(get_init), problem, "get_init_inputs()")
+            self._arguments = _constructor_arguments(make, attempt(get_init), problem)
             check_packable(self._arguments, problem)
             # Once more, as KernelBench does: a candidate may make its weights itself, from the same seed.
             seed_everything(problem.seed)
-            self._model: torch.nn.Module = attempt(lambda: make(*self._arguments))
+            positional, named = self._arguments
+            self._model: torch.nn.Module = attempt(lambda: make(*positional, **named))
         except Refused as refused:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
         scale_weights(self._model, problem.weight_exponents)
@@ -277,7 +279,7 @@ class KernelBenchReference:
         """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
         self.restart()
         weights = dict(self._model.state_dict())
-        return state.Setup(self._arguments, weights, state.beside(self._model, weights), self._problem.seed)
+        return state.Setup(*self._arguments, weights, state.beside(self._model, weights), self._problem.seed)
 
     def precise(
         self,
@@ -361,6 +363,15 @@ def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
     if isinstance(drawn, list | tuple):
         return list(drawn)
     raise Refused(
-        f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list, which is passed by position (a "
-        "subclass of the module can pass keyword arguments on)"
+        f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list, which is passed by position"
     )
+
+
+def _constructor_arguments(make: Callable[..., Any], returned: Any, problem: Open) -> tuple[list[Any], dict[str, Any]]:
+    try:
+        return positional_and_named(make, returned)
+    except TypeError as error:
+        raise Refused(
+            f"{problem.name}.py: get_init_inputs() returns {error}; return a list of arguments, or a dictionary of "
+            "them by name"
+        ) from None

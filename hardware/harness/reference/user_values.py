@@ -1,7 +1,7 @@
 """What a problem's file gives the harness: arguments that must travel, weights, and sentences about what is wrong."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ def scale_weights(module: torch.nn.Module, exponents: Mapping[str, int]) -> None
         parameters[name].detach().mul_(2.0**exponent)
 
 
-def check_packable(arguments: list[Any], problem: Open) -> None:
+def check_packable(arguments: Sequence[Any], problem: Open) -> None:
     """Make sure that candidates can be given the constructor's arguments.
 
     Raises:

@@ -1,0 +1,54 @@
+"""Part of every finished file: which arguments of a constructor go by position and which by name."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def positional_and_named(make: Callable[..., Any], returned: Any) -> tuple[list[Any], dict[str, Any]]:
+    """What ``returned``, the result of a problem's ``get_init_inputs()``, gives to ``make``.
+
+    A dictionary has all arguments by name. A list has them by position, but for a dictionary at its end that has
+    others by name: in ``[[...], {...}]``, KernelBook's form, if ``make`` takes that; in ``[..., {...}]`` if all its
+    keys are parameters of ``make``, or no parameter could take it by position.
+
+    Raises:
+        TypeError: ``returned`` is no list, tuple, dictionary or tensor; the message is a noun for it.
+    """
+    if isinstance(returned, dict):
+        return [], returned
+    if isinstance(returned, torch.Tensor):
+        return [returned], {}
+    if not isinstance(returned, list | tuple):
+        raise TypeError(f"a {type(returned).__name__}")
+    positional = list(returned)
+    if (
+        not positional
+        or not isinstance(positional[-1], dict)
+        or not all(isinstance(key, str) for key in positional[-1])
+    ):
+        return positional, {}
+    *first, named = positional
+    signature = inspect.signature(make)
+    if len(first) == 1 and isinstance(first[0], list | tuple) and _binds(signature, first[0], named):
+        return list(first[0]), named
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+    by_position = [name for name, kind in kinds.items() if kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    has_place = len(positional) <= len(by_position) and _binds(signature, positional, {})
+    are_parameters = bool(named) and all(kinds.get(key) in _BY_NAME for key in named)
+    if (are_parameters or not has_place) and _binds(signature, first, named):
+        return first, named
+    return positional, {}
+
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _binds(signature: inspect.Signature, positional: Any, named: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*positional, **named)
+    except TypeError:
+        return False
+    return True
