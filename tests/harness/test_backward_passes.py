@@ -146,7 +146,8 @@ async def test_outputs_come_before_cotangents(judge: Judge, attack: str) -> None
 
     report = await judge(GELU, passes + attack)
 
-    assert report.verdict is Verdict.wrong_numbers, report.evidence
+    # Which of the calls have their cotangents changed is drawn: the first of the two on the same inputs, or the second.
+    assert report.verdict in (Verdict.wrong_numbers, Verdict.not_deterministic), report.evidence
 
 
 async def test_both_passes_are_timed_against_both(device: Device, tmp_path: Path) -> None:
