@@ -11,6 +11,7 @@ from kernelswarm.hardware.harness.messages.commands import Open
 from kernelswarm.hardware.harness.reference.derived import derive
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.weights import variance_exponents
+from kernelswarm.hardware.ordinary.host import CONSTRUCTOR
 from kernelswarm.hardware.ordinary.program import _Problem
 from kernelswarm.schemas import ProblemError, ProblemFormat, Verdict, VerifyReport
 
@@ -145,6 +146,7 @@ def test_ordinary_processes_have_the_same_weights(tmp_path: Path, monkeypatch: p
         "name": "forgetful",
         "problem": FORGETFUL,
         "is_module": True,
+        "constructor": CONSTRUCTOR,
         "shape": "main",
         "seed": 5,
     }
