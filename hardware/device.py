@@ -387,9 +387,8 @@ class Device:
         timings = self._timing.setdefault(problem.sha256, {})
         if shape.name not in timings:
             timed = self._cases_of(problem).timed(shape.name)
-            timing = BaselineProcess(self._launcher, timed, problem, self._baselines, self._hardware)
-            timings[shape.name] = timing
-            self._late.add(problem.sha256, shape, timing)
+            timings[shape.name] = BaselineProcess(self._launcher, timed, problem, self._baselines, self._hardware)
+            self._late.add(problem.sha256, shape, timings[shape.name])
         return timings[shape.name]
 
     async def _close(self) -> None:

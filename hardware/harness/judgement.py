@@ -19,7 +19,12 @@ _MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|Mem
 MOST_CHARACTERS = 16_000
 """Of what a verdict quotes."""
 
-_VERDICTS = {"load": Verdict.load_error, "state": Verdict.wrong_state, "memory": Verdict.out_of_memory}
+_VERDICTS = {
+    "form": Verdict.wrong_type,
+    "load": Verdict.load_error,
+    "memory": Verdict.out_of_memory,
+    "state": Verdict.wrong_state,
+}
 
 
 class Judged(Exception):

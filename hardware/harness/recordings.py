@@ -26,7 +26,8 @@ class Recordings:
     def __init__(self, timed: TimedShape, l2_bytes: int, time: Callable[[Time], Awaitable[Timed]]) -> None:
         """Nothing is recorded yet; ``time`` asks the process, whose last-level cache has ``l2_bytes``."""
         self._timed, self._l2_bytes, self._time = timed, l2_bytes, time
-        self._implementations: list[Implementation] = []
+        self.own: list[Implementation] = []
+        """The recorded baselines."""
         self.not_replayed = ""
         """Why calls are not replayed, as a clause."""
         self.calls = 0
@@ -39,16 +40,11 @@ class Recordings:
         """What a call of the best baseline costs more where input sets are intact only around their calls."""
 
     def __bool__(self) -> bool:
-        return bool(self._implementations)
-
-    @property
-    def own(self) -> list[Implementation]:
-        """The recorded baselines."""
-        return self._implementations
+        return bool(self.own)
 
     def implementations(self) -> list[Implementation]:
         """The baselines as the device replays them, their batches sized already, without samples."""
-        return [replace(implementation, samples=[]) for implementation in self._implementations]
+        return [replace(implementation, samples=[]) for implementation in self.own]
 
     async def supply(self) -> InputSets | None:
         """The pool that recordings take their input sets from; None where these are too large for one."""
@@ -84,9 +80,9 @@ class Recordings:
         for name in names:
             if not self.not_replayed and await self._record(worker, name):
                 added = Implementation(name=name, ask=self.replay, copies=self.calls)
-                self._implementations.append(added)
+                self.own.append(added)
         if self.not_replayed:
-            self._implementations.clear()
+            self.own.clear()
 
     async def _record(self, worker: Worker, name: str) -> bool:
         recorded, _ = await ask_reference(worker, Record(name=name, flush=self.flush), Recorded)
@@ -100,9 +96,9 @@ class Recordings:
 
     async def time_other_forms(self, best: str, ns: float) -> None:
         """Time calls in a warm cache, and those of the best baseline on inputs that are intact only around each."""
-        for baseline in self._implementations:
+        for baseline in self.own:
             warm = await self.replay(Time(calls=baseline.calls, name=baseline.name, form=WARM))
             self.warm_ns[baseline.name] = warm.ns / baseline.calls
-        calls = next(recording.calls for recording in self._implementations if recording.name == best)
+        calls = next(recording.calls for recording in self.own if recording.name == best)
         timed = [await self.replay(Time(calls=calls, name=best, form=APART)) for _ in range(APART_SAMPLES)]
         self.apart_ns = max(0.0, median(batch.ns / calls for batch in timed) - ns)

@@ -20,6 +20,8 @@ WRONG: dict[str, tuple[Verdict, str]] = {
     "another dtype": (Verdict.wrong_type, "def kernel(x, w): return reference(x, w).double()"),
     "two outputs": (Verdict.wrong_type, "def kernel(x, w): return reference(x, w), x"),
     "a list of floats": (Verdict.wrong_type, "def kernel(x, w): return reference(x, w).tolist()"),
+    "a million things": (Verdict.wrong_type, "def kernel(x, w): return [object()] * 1_000_000"),
+    "a list that holds itself": (Verdict.wrong_type, "def kernel(x, w): out = []; out.append(out); return out"),
     "nothing": (Verdict.wrong_type, "def kernel(x, w): reference(x, w)"),
     "a meta tensor": (Verdict.wrong_type, "def kernel(x, w): return torch.empty_like(x, device='meta')"),
     "another shape": (Verdict.wrong_shape, "def kernel(x, w): return reference(x, w)[:-1]"),

@@ -160,6 +160,8 @@ class _Candidate:
             self._tensor_device.poison_free_memory(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
             result = attempt(lambda: self._checked(*slot.inputs))  # type: ignore[misc]
+        if values.are_too_many(result):
+            raise Refused(f"it returns more than {values.MOST_OUTPUTS} outputs", kind="form")
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
         slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]
@@ -272,8 +274,7 @@ class _Candidate:
     def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:
         assert self._graphs is not None
         outputs = self._graphs.outputs(command.call)
-        probes = [probe(output, self._tensor_device) for output in outputs]
-        self._slots[command.slot] = _Slot([], *_NOTHING, outputs, probes)
+        self._slots[command.slot] = _Slot([], *_NOTHING, outputs, [probe(out, self._tensor_device) for out in outputs])
         return Done()
 
     def warm(self, command: Warm, descriptors: list[int]) -> Done:

@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import itertools
 import math
 import mmap
 import os
@@ -28,6 +29,9 @@ _LARGE_WRITE = 16 << 20
 _FEW_THREADS = 3
 """So many are no faster than the kernel alone, which clears no page before it writes there."""
 
+
+MOST_OUTPUTS = 1 << 14
+"""Of a call, with the lists, tuples and dictionaries that hold them."""
 
 _frombuffer, _get_num_threads = torch.frombuffer, torch.get_num_threads
 
@@ -283,6 +287,17 @@ def leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in leaves(item)]
     return objects.tensors_in(value) or [value]
+
+
+def are_too_many(value: Any) -> bool:
+    """Whether ``value`` has more than :data:`MOST_OUTPUTS` parts: to open each object takes 30 us."""
+    left, parts = [value], 0
+    while left and parts <= MOST_OUTPUTS:
+        part = left.pop()
+        parts += 1
+        if isinstance(part, list | tuple | dict):
+            left += itertools.islice(part.values() if isinstance(part, dict) else part, MOST_OUTPUTS)
+    return parts > MOST_OUTPUTS
 
 
 def size_of(values: Sequence[Any]) -> int:

@@ -53,7 +53,7 @@ ANSWERS = {
     "answers_nonsense": unseen("tampering", says="out of turn", by=Guarantee.protocol),
     "answers_with_large_numbers": unseen("wrong_shape", "wrong_type", "tampering", by=Guarantee.protocol),
     "long_name_of_a_type": unseen("wrong_type", timed=False),
-    "says_too_many_outputs": unseen("wrong_type", "timeout", by=Guarantee.protocol),
+    "says_too_many_outputs": unseen("wrong_type", timed=False, says="more than"),
     "subclass_when_timed": unseen("wrong_type"),
 }
 
