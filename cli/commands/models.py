@@ -148,8 +148,7 @@ async def from_log(home: Path, nats: str) -> tuple[tuple[Won, ...], tuple[RoleCo
         except StoreError as error:
             err.print(f"the log cannot be asked: {error}", markup=False)
             return (), ()
-    names = [name for name in Won.__struct_fields__ if name != "author"]
-    won = tuple(Won(author=row["backend"], **{name: row[name] for name in names}) for row in authors)
+    won = tuple(Won(**{name: row[name] for name in Won.__struct_fields__}) for row in authors)
     return won, tuple(RoleCost(**{name: row[name] for name in RoleCost.__struct_fields__}) for row in roles)
 
 

@@ -3,7 +3,7 @@
 --   Every author by model: how many nodes it wrote, what came of them, and what that cost. The generator costs nothing.
 --   Requests of other roles are not counted; they are in cost_by_role.
 -- columns:
---   backend: author
+--   author: author, as users name it
 --   model: model that was asked; '' for authors that ask none
 --   sessions: sessions it wrote for
 --   nodes: nodes it was given
@@ -21,7 +21,8 @@ WITH spent AS (
         sum(cache_read_tokens) AS cache_read_tokens
     FROM called_events WHERE agent NOT IN ('analyst', 'planner', 'distiller') GROUP BY session, node
 )
-SELECT planned.synthesizer AS backend, coalesce(spent.model, '') AS model,
+SELECT if(planned.synthesizer = 'playbook', 'generator', planned.synthesizer) AS author,
+    coalesce(spent.model, '') AS model,
     count(DISTINCT planned.session) AS sessions, count(*) AS nodes,
     count(*) FILTER (nodes.verdict = 'correct') AS correct,
     count(*) FILTER (nodes.speedup_low > 1) AS wins, max(nodes.speedup) FILTER (NOT nodes.noisy) AS best_speedup,
@@ -36,4 +37,4 @@ LEFT JOIN sessions ON sessions.session = planned.session
 LEFT JOIN spent ON spent.session = planned.session AND spent.node = planned.node
 WHERE planned.intent NOT IN ('remeasure', 'dispatch')
 GROUP BY planned.synthesizer, coalesce(spent.model, '')
-ORDER BY wins DESC, best_speedup DESC NULLS LAST, backend, model
+ORDER BY wins DESC, best_speedup DESC NULLS LAST, author, model

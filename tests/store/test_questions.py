@@ -155,8 +155,8 @@ async def test_authors_compared(ask: Callable) -> None:
                        input_tokens=30, output_tokens=10, cache_read_tokens=10, cost=0.25)  # fmt: skip
     lost.say(call, agent="synthesizer", node="n1")
     lost.say(SessionClosed(reason="budget"))
-    rows = {(row["backend"], row["model"]): row for row in await ask(story("won") + lost.envelopes, "authors_compared")}
-    model, generator = rows["anthropic", "m-1"], rows["playbook", ""]
+    rows = {(row["author"], row["model"]): row for row in await ask(story("won") + lost.envelopes, "authors_compared")}
+    model, generator = rows["anthropic", "m-1"], rows["generator", ""]
     assert (model["model"], model["nodes"], model["wins"], model["cost"], model["tokens"]) == ("m-1", 1, 0, 0.25, 50)
     assert model["cache_hit_rate"] == 0.25 and model["cost_per_win"] is None
     assert generator["wins"] >= 1 and generator["sessions_won"] == 1 and generator["cost"] is None
