@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import secrets
 from dataclasses import dataclass, field, replace
 
 from ...schemas import Counters, Verdict
 from ..processes.messages import Done, Failure
 from ..profilers import CounterSession
 from .inputs.case import Case
-from .inputs.input_sets import LEAST_BATCHES, InputSets
+from .inputs.input_sets import InputSets
 from .inputs.sizes import bytes_of
 from .judgement import Judged, check_form, judged
 from .messages.batch import Batch, Form, Warm
@@ -23,14 +22,13 @@ from .timing.background_load import BackgroundLoad
 from .timing.batch_timing import implementation
 from .timing.interleaved import Implementation, Part, Plan, Spent
 from .timing.one_by_one import time_one_by_one
+from .timing.read_batches import ReadBatches
 from .timing.timekeeping import MOST_CHECKED, CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
 
 TAKEN_BYTES = 128 << 20
-"""So much of a process's outputs is read and compared, but one of each batch of a finalist."""
-QUICK_BYTES = 64 << 20
-"""Of larger ones of who is no finalist about so much: chance decides whether a batch is checked."""
+"""So much of a process's outputs is read and compared, but one of each batch that is read."""
 
 
 @dataclass
@@ -43,8 +41,8 @@ class TimedOutside(ProcessChecks):
     process: TimedProcess
     is_counted: bool = False
     """Whether batches are on unseen input sets, and count."""
-    is_thorough: bool = False
-    """Whether every batch is checked, however large its outputs are."""
+    read: ReadBatches = field(default_factory=lambda: ReadBatches(is_thorough=True))
+    """Which batches have outputs read."""
     calls: list[CheckedCall] = field(default_factory=list)
     """Those whose outputs are still to be compared."""
 
@@ -67,7 +65,7 @@ class TimedOutside(ProcessChecks):
             Judged: the candidate failed.
         """
         candidate = implementation(interleaved.CANDIDATE, self._time, self.supply.most_calls)
-        self.is_thorough = plan.is_thorough
+        self.read = ReadBatches(plan.is_thorough)
         others = BackgroundLoad((self.untrusted.worker.pid, self.timing.pid, self.timing.timekeeper.pid))
         try:
             await self.timing.measure_idle()
@@ -106,7 +104,7 @@ class TimedOutside(ProcessChecks):
 
     def _most_checked(self) -> int:
         size = sum(bytes_of(output.shape, output.dtype) for output in self.case.outputs if output.dtype)
-        if not self.is_thorough and secrets.randbelow(LEAST_BATCHES * size + 1) > QUICK_BYTES:
+        if not (self.is_counted and self.read.is_next_read(size)):
             return 0
         room = (TAKEN_BYTES - size * len(self.calls)) // max(size, 1)
         return max(1, min(MOST_CHECKED, room))

@@ -26,7 +26,7 @@ from .problems import (
     TWO_SIZES,
 )
 from .rows import ROWS
-from .white_box import ANSWERS, FREEZING, SEGMENTS, SHARES, SMALL, STEPS, TRIANGLE, WHEN_TIMED
+from .white_box import ANSWERS, FREEZING, LARGE, SEGMENTS, SHARES, SMALL, STEPS, TRIANGLE, WHEN_TIMED
 
 FOLDER = Path(__file__).parent.parent.parent / "adversarial"
 KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
@@ -66,6 +66,7 @@ SUITES = {
     "small": _suite("small", SMALL | {"plainly_wrong": is_("wrong_numbers", naive=False)}),
     "segments": _suite("segments", SEGMENTS),
     "shares": _suite("shares", SHARES),
+    "large": _suite("large", LARGE),
     "triangle": _suite("triangle", TRIANGLE),
     "steps_in_a_row": _suite("steps_in_a_row", STEPS),
     "pair": _suite("pair", PAIR),

@@ -114,3 +114,11 @@ TRIANGLE = {
 }
 
 SHARES = {"no_maximum_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen)}
+
+# Batches of a first timing whose outputs nobody may read, since they are large; a finalist's are all read.
+LARGE = {
+    "works_less_as_no_finalist": unseen(*WRONG, by=Guarantee.checked_unseen),
+    # Disturbed, it sees no difference; and it may be timed in so few batches that the median is an honest one.
+    "works_less_after_it_was_read": unseen("correct", *WRONG, by=Guarantee.checked_unseen),
+    "works_less_from_the_fourth_batch": unseen("correct", *WRONG, by=Guarantee.checked_unseen),
+}
