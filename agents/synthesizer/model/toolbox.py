@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from autogen_core.tools import BaseTool, FunctionTool
+from autogen_core.tools import BaseTool, FunctionTool, ToolSchema
 
 from ....hardware.languages.loaders import with_loader
 from ....knowledge import Library
@@ -38,6 +39,13 @@ class NodeLimits(Schema, frozen=True, kw_only=True):
 
 
 NODE_LIMITS = NodeLimits()
+
+
+class _Tool(FunctionTool):
+    @cached_property
+    def schema(self) -> ToolSchema:
+        """Made once: AutoGen asks several times a turn, and each time takes a millisecond."""
+        return super().schema
 
 
 class Toolbox:
@@ -192,7 +200,7 @@ class Toolbox:
 
 
 def _tool(function: Callable[..., Awaitable[str]], description: str) -> BaseTool[Any, Any]:
-    return FunctionTool(function, description=description)
+    return _Tool(function, description=description)
 
 
 def _part(attempt: Attempt, part: str) -> str:
