@@ -42,8 +42,8 @@ class Optimized:
 
     @property
     def speedup(self) -> Interval | None:
-        """Of the best candidate: in ordinary processes where that was measured, else by the judge; on an accelerator
-        on the device or as a call, as ``result.measure`` says."""
+        """Of the best candidate by the judge, on an accelerator on the device; ``result.ordinary_speedup`` and
+        ``result.call_speedup`` stand beside it."""
         return self.result.speedup
 
     @cached_property

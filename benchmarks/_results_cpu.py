@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from _results_markdown import Record, bullets, interval, load_json, ratio, rounded, run_line, section, table
-from _shared import geometric_mean
+from _shared import counted, geometric_mean
 
 KERNELS = "kernels.json"
 
@@ -14,10 +14,11 @@ def kernels(folder: Path) -> str:
     record = load_json(folder, KERNELS)
     results = [record["entries"][name]["result"] for name in sorted(record["entries"])]
     over_eager = geometric_mean(each["times_ms"]["eager"] / each["times_ms"]["candidate"] for each in results)
-    over_best = geometric_mean(each["speedup"]["median"] for each in results)
+    ratios = [counted(each) or {} for each in results]
+    over_best = geometric_mean(each["median"] for each in ratios)
     header = ("problem", "eager", "compile", "max-autotune", "kernel", "over eager", "over the best baseline")
     wins = sum(each["win"] for each in results)
-    touching = sum(each["win"] and each["speedup"]["low"] <= 1 for each in results)
+    touching = sum(each["win"] and ratio["low"] <= 1 for each, ratio in zip(results, ratios, strict=True))
     return section(
         "Kernels on two CPU cores",
         """
@@ -42,7 +43,7 @@ rmsnorm had no win.
 
 def kernel_row(result: Record) -> list[str]:
     """A line of the table of kernels."""
-    times, speedup = result["times_ms"], result["speedup"]
+    times, speedup = result["times_ms"], counted(result) or {}
     best = f"{speedup['median']:.2f}x ({interval(speedup['low'], speedup['high'])})"
     return [
         result["problem"],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from _results_markdown import Record, bullets, interval, load_csv, load_json, ratio, run_line, section, table
+from _shared import counted
 
 OPERATORS = "gpu_kernels_published_shapes.json"
 SEARCHES = "kernels_h200.json"
@@ -201,7 +202,7 @@ def searches(folder: Path) -> str:
 
 def search_row(name: str, result: Mapping[str, Any]) -> list[str]:
     """A line of the table of whole searches."""
-    times, speedup = result["times_ms"], result["speedup"]
+    times, speedup = result["times_ms"], counted(result) or {}
     return [
         name,
         *(f"{times[key]:.3f}" for key in (*BASELINES, "candidate")),

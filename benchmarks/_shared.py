@@ -208,6 +208,13 @@ def save(path: Path, value: Mapping[str, Any]) -> None:
     beside.replace(path)
 
 
+def counted(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The speedup that people are told first, of a result or an evaluation; the older ones called that ``speedup``."""
+    if result.get("measure") == "call" and "call_speedup" in result:
+        return dict(call) if (call := result["call_speedup"]) else None
+    return result.get("ordinary_speedup") or result.get("speedup")
+
+
 def geometric_mean(ratios: Iterable[float]) -> float | None:
     """Of positive ratios; None of none."""
     logs = [math.log(ratio) for ratio in ratios]

@@ -15,7 +15,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from _shared import RESULTS, WORKSPACE, BenchmarkError, geometric_mean, kernelswarm, machine, now, save, table, versions
+from _shared import (
+    RESULTS,
+    WORKSPACE,
+    BenchmarkError,
+    counted,
+    geometric_mean,
+    kernelswarm,
+    machine,
+    now,
+    save,
+    table,
+    versions,
+)
 
 AUTHORS = ("generator", "outside")
 HEADER = ("problem", *AUTHORS, "together over generator")
@@ -33,7 +45,7 @@ def judged(problem: Path, source: Path, options: argparse.Namespace) -> Row:
     if not ran.stdout.strip():
         raise BenchmarkError(f"{source} was not judged (status {ran.returncode})")
     result: Row = json.loads(ran.stdout)
-    return {key: result[key] for key in ("verdict", "reason", "speedup", "judged", "times_ms")}
+    return {key: result[key] for key in ("verdict", "reason", "speedup", "ordinary_speedup", "times_ms")}
 
 
 def measured(problem: Path, options: argparse.Namespace) -> Row:
@@ -49,9 +61,10 @@ def measured(problem: Path, options: argparse.Namespace) -> Row:
 
 def worth(turns: list[Row]) -> float:
     """What a kernel is worth over the best baseline; 1 where it is wrong or slower: PyTorch's is kept then."""
-    if not turns or any(turn["speedup"] is None for turn in turns):
+    speedups = [counted(turn) for turn in turns]
+    if not turns or None in speedups:
         return 1.0
-    return max(1.0, geometric_mean(turn["speedup"]["median"] for turn in turns) or 1.0)
+    return max(1.0, geometric_mean(speedup["median"] for speedup in speedups if speedup) or 1.0)
 
 
 def summarise(content: Row) -> None:

@@ -19,6 +19,7 @@ from _shared import (
     RESULTS,
     WORKSPACE,
     BenchmarkError,
+    counted,
     fresh_folder,
     machine,
     now,
@@ -181,7 +182,7 @@ def main() -> int:
             result = optimize(problem, home=home, budget=chosen.budget, seed=chosen.seed, pool=chosen.pool)
             # With one home for all the same problem may be searched again, its baselines kept.
             name = problem.stem if problem.stem not in runs else f"{problem.stem} {len(runs) + 1}"
-            runs[name] = measured(home, result["session"]) | {"speedup": result.get("speedup")}
+            runs[name] = measured(home, result["session"]) | {"speedup": counted(result)}
             save(chosen.results, {**content, "problems": runs})
             if not chosen.json:
                 print(report(name, runs[name]), end="\n\n", flush=True)

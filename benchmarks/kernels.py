@@ -17,6 +17,7 @@ from _shared import (
     WORKSPACE,
     BenchmarkError,
     commit,
+    counted,
     fresh_folder,
     geometric_mean,
     machine,
@@ -78,7 +79,7 @@ def row(name: str, record: dict[str, Any]) -> tuple[str, ...]:
     result = record["result"]
     if result is None:
         return (name, *["-"] * (len(HEADER) - 2), f"error: {record['error']}")
-    times, speedup = result.get("times_ms", {}), result.get("speedup")
+    times, speedup = result.get("times_ms", {}), counted(result)
     eager = ratio_over(result, "eager")
     fraction = result.get("roofline_fraction")
     return (
@@ -87,7 +88,7 @@ def row(name: str, record: dict[str, Any]) -> tuple[str, ...]:
         f"{eager:.2f}" if eager else "-",
         f"{speedup['median']:.2f}" if speedup else "-",
         f"{speedup['low']:.2f}..{speedup['high']:.2f}" if speedup else "-",
-        result.get("against") or "-",
+        (speedup or {}).get("against") or result.get("against") or "-",
         f"{100 * fraction:.0f}%" if fraction is not None else "-",
         "win" if result["win"] else f"no win ({result['reason']})",
     )
@@ -96,8 +97,8 @@ def row(name: str, record: dict[str, Any]) -> tuple[str, ...]:
 def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
     """Geometric means over all problems. Without a timed kernel the user keeps what he has: that counts as 1."""
     over_eager = [ratio_over(result, "eager") or 1.0 for result in results]
-    over_best = [result["speedup"]["median"] if result.get("speedup") else 1.0 for result in results]
-    touching = [r["problem"] for r in results if r["win"] and not (r.get("speedup") and r["speedup"]["low"] > 1)]
+    over_best = [speedup["median"] if (speedup := counted(result)) else 1.0 for result in results]
+    touching = [r["problem"] for r in results if r["win"] and not ((speedup := counted(r)) and speedup["low"] > 1)]
     return {
         "problems": len(results),
         "wins": sum(bool(result["win"]) for result in results),

@@ -28,6 +28,7 @@ from _shared import (
     RESULTS,
     WORKSPACE,
     BenchmarkError,
+    counted,
     fresh_folder,
     geometric_mean,
     kernelswarm,
@@ -141,10 +142,11 @@ def evaluate_again(problem: Path, homes: dict[str, Path], turns: int) -> dict[st
     paths = [str(file) for _, file in files]
     ran = kernelswarm("evaluate", str(problem), *(paths * turns), "--json", home=[*homes.values()][-1])
     evaluations = [json.loads(line) for line in ran.stdout.splitlines()]
-    if len(evaluations) != len(files) * turns or not all(evaluation["speedup"] for evaluation in evaluations):
+    speedups = [counted(evaluation) or {} for evaluation in evaluations]
+    if len(evaluations) != len(files) * turns or not all(speedups):
         raise BenchmarkError(f"the kernels of {problem.stem} could not be evaluated again: {ran.stdout[-500:]}")
     for at, (arm, _) in enumerate(files):
-        again[arm].append([float(evaluation["speedup"]["median"]) for evaluation in evaluations[at :: len(files)]])
+        again[arm].append([float(speedup["median"]) for speedup in speedups[at :: len(files)]])
     return again
 
 

@@ -24,11 +24,14 @@ class ShapeResult(Schema, frozen=True, kw_only=True):
     weight: float
     """In the weighted geometric mean."""
     speedup: Interval
-    """The one that counts, as that of the whole."""
+    """By the judge, against the baseline that counts there."""
+    counted: Interval
+    """The one that people are told first: in ordinary processes where that was measured and counts, else by
+    the judge."""
     against: str
-    """Name of the baseline that counts at this shape."""
+    """Name of the baseline of :attr:`counted`."""
     times_ms: dict[str, float]
-    """Median milliseconds by name that the speedup is made of, baselines and ``candidate``."""
+    """Median milliseconds by name that :attr:`counted` is made of, baselines and ``candidate``."""
     judged: Ordinary
     """By the judge; on an accelerator of the device."""
     ordinary: Ordinary | None = None
@@ -71,7 +74,8 @@ def by_shape(opened: SessionOpened, profile: ProfileReport | None) -> tuple[Shap
             ShapeResult(
                 shape=shape.shape,
                 weight=shape.weight,
-                speedup=counted.counted(opened.against),
+                speedup=shape.counted(opened.against),
+                counted=counted.counted(opened.against),
                 against=counted.timing.baseline(opened.against),
                 times_ms=counted.timing.median_ms,
                 judged=judged,

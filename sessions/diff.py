@@ -66,6 +66,7 @@ class Side(Schema, frozen=True, kw_only=True):
     source: str
     """sha256 of its file."""
     speedup: Interval | None
+    """Of the best by the judge."""
     against: str
     seconds: float
     """From the first event to the close, or to the last event."""
@@ -217,7 +218,7 @@ def candidates_to(recorded: RecordedSession, best: float) -> int | None:
 
 def _speedup(graph: SearchGraph) -> Interval | None:
     if graph.closed is not None:
-        return graph.closed.speedup
+        return graph.closed.by_judge
     best = graph.best()
     diagnosis = best and (best.confirmation_diagnosis or best.diagnosis)
     return diagnosis.speedup if diagnosis else None
@@ -229,7 +230,7 @@ def _one_measure(a: SessionOpened, b: SessionOpened) -> bool:
 
 def _against(graph: SearchGraph) -> str:
     if graph.closed is not None:
-        return graph.closed.against
+        return graph.closed.by_judge_against
     best = graph.best()
     return best.diagnosis.against if best and best.diagnosis else ""
 

@@ -12,7 +12,41 @@ from ..schemas.pool import BASELINE_NAMES
 from .private_inputs import shown_case, without_seed, without_seeds
 
 
-class SearchResult(Schema, frozen=True, kw_only=True):
+class Speedup(Interval, frozen=True, kw_only=True):
+    """Ratio to the baseline that counts, with its interval."""
+
+    against: str
+    """Name of that baseline."""
+
+
+class Numbers(Schema, frozen=True, kw_only=True):
+    """How fast a candidate is, under the names that SQL has as well."""
+
+    speedup: Speedup | None = None
+    """By the judge; on an accelerator on the device."""
+    noisy: bool = False
+    """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
+    ordinary_speedup: Speedup | None = None
+    """The same in ordinary processes; null where that was not measured, and on an accelerator."""
+    call_speedup: Speedup | None = None
+    """The same on an accelerator as a call in ordinary processes; null where that was not measured."""
+    measure: str = ""
+    """On an accelerator which number counts: ``device``, or ``call``, which needs both. Empty on a processor."""
+    ordinary: Ordinary | None = None
+    """Of ordinary processes; null where that was not measured, and on an accelerator."""
+    device: Ordinary | None = None
+    """On an accelerator: its own time, as the judge measured it; null on a processor."""
+    call: Ordinary | None = None
+    """On an accelerator: the call in ordinary processes, host overhead included; null where that was not measured."""
+
+    @property
+    def counted(self) -> Speedup | None:
+        """The one that people are told first: in ordinary processes where that was measured, else by the judge; on an
+        accelerator by :attr:`measure`, as device and call are never one for the other."""
+        return self.call_speedup if self.measure == "call" else self.ordinary_speedup or self.speedup
+
+
+class SearchResult(Numbers, frozen=True, kw_only=True):
     """What a session came to."""
 
     session: str
@@ -25,25 +59,10 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     win: bool
     """Whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an
     accelerator by what :attr:`measure` names."""
-    measure: str = ""
-    """On an accelerator which number counts: ``device``, or ``call``, which needs both. Empty on a processor."""
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""
     source: str = ""
     """The candidate as it was judged; the finished file that is written has it inside."""
-    speedup: Interval | None = None
-    """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
-    :attr:`measure`."""
-    noisy: bool = False
-    """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
-    against: str = ""
-    """Name of the baseline that it is measured against."""
-    ordinary: Ordinary | None = None
-    """Of ordinary processes; null where that was not measured, and on an accelerator."""
-    device: Ordinary | None = None
-    """On an accelerator: its own time, as the judge measured it; null on a processor."""
-    call: Ordinary | None = None
-    """On an accelerator: the call in ordinary processes, host overhead included; null where that was not measured."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run of the judge."""
     speedups: dict[str, Interval] = {}
@@ -68,14 +87,7 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     """Where the best kernel was written; empty if nowhere."""
 
 
-class Speedup(Interval, frozen=True, kw_only=True):
-    """Ratio to the baseline that counts, with its interval."""
-
-    against: str
-    """Name of that baseline."""
-
-
-class Evaluation(Schema, frozen=True, kw_only=True):
+class Evaluation(Numbers, frozen=True, kw_only=True):
     """A verdict on one candidate, as ``kernelswarm evaluate --json`` prints it."""
 
     verdict: Verdict
@@ -90,24 +102,12 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     isolation: str
     """Isolation in force while it ran."""
     pool: str
-    speedup: Speedup | None
-    """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
-    :attr:`measure`."""
     times_ms: dict[str, float]
     """By the judge, median milliseconds."""
     roofline_fraction: float | None
     session: str
-    noisy: bool = False
-    """As in :class:`SearchResult`."""
     detail: str = ""
     """What the session came to, in a sentence."""
-    judged: Speedup | None = None
-    """The judge's speedup, where ``speedup`` is that of ordinary processes."""
-    measure: str = ""
-    """As in :class:`SearchResult`, and so are the next three."""
-    ordinary: Ordinary | None = None
-    device: Ordinary | None = None
-    call: Ordinary | None = None
     ordinary_missing: str = ""
     """Why it was not measured although it was wanted; one sentence."""
     shapes: tuple[ShapeResult, ...] = ()
@@ -154,7 +154,8 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
     profile = node.confirmation if node.confirmation and node.confirmation.timing else node.profile_report
     timing = profile.timing if profile else None
     numbers = measured(opened, profile)
-    speedup = closed.call if numbers.measure == "call" else closed.speedup
+    speedup = _speedup(closed.by_judge, closed.by_judge_against)
+    is_ordinary = not numbers.measure and closed.judged is not None
     return SearchResult(
         session=graph.session,
         problem=opened.problem.name,
@@ -166,7 +167,8 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         source=node.candidate.source if node.candidate else "",
         speedup=speedup,
         noisy=speedup is not None and speedup.is_noise,
-        against=closed.against,
+        ordinary_speedup=_speedup(closed.speedup, closed.against) if is_ordinary else None,
+        call_speedup=_speedup(closed.call, closed.call_against),
         measure=numbers.measure,
         ordinary=numbers.ordinary,
         device=numbers.device,
@@ -210,13 +212,8 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         raise ValueError(f"session {graph.session} judged nothing")
     verified, profiled = node.verify_report, node.confirmation or node.profile_report
     correct = diagnosis.verdict is Verdict.correct
-    judged, ordinary = (
-        _speedup(diagnosis.speedup, diagnosis.against),
-        _speedup(diagnosis.ordinary, diagnosis.ordinary_against),
-    )
-    if graph.opened is not None and graph.opened.counts_device_alone:
-        ordinary = None
-    counted = _counted(judged, ordinary, result.measure) if correct else None
+    speedup = _speedup(diagnosis.speedup, diagnosis.against) if correct else None
+    beside = _speedup(diagnosis.ordinary, diagnosis.ordinary_against) if correct else None
     isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
     return Evaluation(
         verdict=diagnosis.verdict,
@@ -226,13 +223,14 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
-        speedup=counted,
-        noisy=counted is not None and counted.is_noise,
+        speedup=speedup,
+        noisy=speedup is not None and speedup.is_noise,
+        ordinary_speedup=None if result.measure else beside,
+        call_speedup=beside if result.measure else None,
         times_ms=result.times_ms if correct else {},
         roofline_fraction=diagnosis.roofline_fraction if correct else None,
         session=graph.session,
         detail=result.detail,
-        judged=judged if correct and ordinary else None,
         measure=result.measure,
         ordinary=result.ordinary if correct else None,
         device=result.device if correct else None,
@@ -241,11 +239,6 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         shapes=result.shapes if correct else (),
         limits=verified.limits if correct and verified is not None else (),
     )
-
-
-def _counted(judged: Speedup | None, ordinary: Speedup | None, measure: str) -> Speedup | None:
-    """Device and call are never one for the other."""
-    return ordinary if measure == "call" else ordinary or judged
 
 
 def _speedup(interval: Interval | None, against: str) -> Speedup | None:

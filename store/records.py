@@ -10,6 +10,7 @@ class SpeedupRow(Schema, frozen=True, kw_only=True):
 
     session: str
     speedup: float | None = None
+    """By the judge; ``ordinary_speedup`` stands beside it where that was measured, here and in every answer."""
     speedup_low: float | None = None
     speedup_high: float | None = None
     noisy: bool | None = None
@@ -18,6 +19,7 @@ class SpeedupRow(Schema, frozen=True, kw_only=True):
     ordinary_speedup: float | None = None
     ordinary_low: float | None = None
     ordinary_high: float | None = None
+    ordinary_against: str | None = None
     measure: str | None = None
     """Which number a win is on an accelerator: ``device`` or ``call``; None on a processor."""
     device_speedup: float | None = None
@@ -26,6 +28,7 @@ class SpeedupRow(Schema, frozen=True, kw_only=True):
     call_speedup: float | None = None
     call_low: float | None = None
     call_high: float | None = None
+    call_against: str | None = None
     over_eager: float | None = None
 
 
@@ -81,8 +84,6 @@ class NodeRow(SpeedupRow, frozen=True, kw_only=True):
     sha256: str | None = None
     verdict: str | None = None
     fitness: float | None = None
-    ordinary_against: str | None = None
-    call_against: str | None = None
     roofline_fraction: float | None = None
     bottleneck: str | None = None
     summary: str | None = None

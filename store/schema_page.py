@@ -40,9 +40,11 @@ This page is generated: `python -m kernelswarm.store.schema_page > docs/sql.md`.
 | session | one search, or one evaluation of a file that you handed in |
 | node | one attempt in a session: a plan, the candidate kernel that came of it, its verdict and times |
 | baseline | eager PyTorch, `torch.compile` and max-autotune, timed beside each candidate |
-| speedup | time of the best baseline over the candidate's, with a 95 % interval |
+| speedup | time of the baseline that counts (`against`) over the candidate's, by the judge: the median |
+| ordinary_speedup | the same in ordinary processes: of finalists, on a processor |
+| device_speedup, call_speedup | on an accelerator: speedup, and the same of a call in ordinary processes |
 | win | the whole interval lies above 1 |
-| fitness | the speedup; 0 if the candidate is wrong |
+| fitness | the speedup; the low end of its interval if it is too noisy, 0 if the candidate is wrong |
 | the judge | the harness that verifies and times candidates ([judge.md](judge.md)) |
 | ordinary processes | fresh Python processes, as a user's, in which finalists are timed again |
 | confirmation | the longer, second timing of a finalist; it replaces the first |

@@ -138,9 +138,9 @@ def _speedups(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.device is not None:
         yield from _two_numbers(evaluation, mark)
         return
-    if evaluation.speedup is None:
+    if evaluation.counted is None or evaluation.speedup is None:
         return
-    counted = ratio_text(evaluation.speedup)
+    counted = ratio_text(evaluation.counted)
     if evaluation.ordinary is None:
         missing = evaluation.ordinary_missing
         yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
@@ -148,14 +148,13 @@ def _speedups(evaluation: Evaluation) -> Iterator[str]:
         return
     yield f"{mark}: {counted} in ordinary processes"
     yield _times(evaluation.ordinary.times_ms)
-    if evaluation.judged is not None:
-        yield f"judge: {ratio_text(evaluation.judged)}; {_times(evaluation.times_ms)}"
+    yield f"judge: {ratio_text(evaluation.speedup)}; {_times(evaluation.times_ms)}"
 
 
 def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
     """Device and call on an accelerator, the one first that makes a win."""
     missing = evaluation.ordinary_missing
-    counted = f": {ratio_text(evaluation.speedup)}" if evaluation.speedup is not None else ""
+    counted = f": {ratio_text(evaluation.counted)}" if evaluation.counted is not None else ""
     yield f"{mark} ({evaluation.measure}){counted}" + (f"; not timed as a call: {missing}" if missing else "")
     numbers = {"device": evaluation.device, "call": evaluation.call}
     for name in sorted(numbers, key=lambda name: name != evaluation.measure):

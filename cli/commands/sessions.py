@@ -59,8 +59,10 @@ def _table(rows: list[SessionRow], *, idle: bool) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
     table.add_column("against", no_wrap=True)
+    table.add_column("ordinary", justify="right", no_wrap=True)
     # Device and call are never one column without a name beside it.
     if has_accelerators := any(row.measure for row in rows):
+        table.add_column("call", justify="right", no_wrap=True)
         table.add_column("measure", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
     for row in rows:
@@ -71,6 +73,8 @@ def _table(rows: list[SessionRow], *, idle: bool) -> Table:
             f"{row.candidates}/{row.budget}",
             *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
             escape(NAMES.get(row.against or "", row.against or "")),
+            speedup_cells(row.ordinary_speedup, row.ordinary_low, row.ordinary_high)[0],
+            *([speedup_cells(row.call_speedup, row.call_low, row.call_high)[0]] if has_accelerators else []),
             *([row.measure or ""] if has_accelerators else []),
             row.at[:16],
             style="green" if row.win else "",

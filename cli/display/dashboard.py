@@ -137,7 +137,7 @@ def best_text(graph: SearchGraph) -> Text:
 
 
 def _speedup(node: NodeRecord) -> str:
-    return node.speedup.cells[0] if node.speedup is not None else f"{node.fitness:.2f}x"
+    return node.speedup.cells[0] if node.speedup is not None else "not timed"
 
 
 def _baselines(graph: SearchGraph) -> Text:

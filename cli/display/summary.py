@@ -118,7 +118,7 @@ def _times(result: SearchResult) -> Table:
             continue
         own = key == "candidate"
         fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
-        style = "bold" if own else ("cyan" if key == result.against else "")
+        style = "bold" if own else ("cyan" if result.counted and key == result.counted.against else "")
         milliseconds = f"{times[key]:.3f}" if key in times else ""
         table.add_row(name, milliseconds, *_ratios(result, key), fraction, style=style)
     return table
@@ -142,16 +142,16 @@ def shapes_table(shapes: Sequence[ShapeResult]) -> Table:
     table.add_column("shape")
     for column in ("weight", "best baseline", "ms", "kernel ms", "speedup", "95 % interval", "roofline"):
         table.add_column(column, justify="right", no_wrap=True)
-    worst = min(shapes, key=lambda shape: shape.speedup.median)
+    worst = min(shapes, key=lambda shape: shape.counted.median)
     for shape in shapes:
         table.add_row(
             f"{shape.shape} (worst)" if shape is worst else shape.shape,
             f"{shape.weight:g}",
             NAMES.get(shape.against, shape.against),
             *(f"{shape.times_ms[name]:.4g}" for name in (shape.against, "candidate")),
-            *shape.speedup.cells,
+            *shape.counted.cells,
             "" if shape.roofline_fraction is None else f"{shape.roofline_fraction:.0%}",
-            style="yellow" if shape is worst and shape.speedup.low <= 1.0 else "",
+            style="yellow" if shape is worst and shape.counted.low <= 1.0 else "",
         )
     return table
 

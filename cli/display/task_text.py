@@ -152,11 +152,12 @@ def print_leaderboard(board: Leaderboard) -> None:
     out.print(f"{board.session}  {board.state}, {board.judged}/{board.budget} candidates  {board.detail}", markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     judged, ordinary = board.numbers
-    has_ordinary = any(place.ordinary for place in board.places)
+    has_ordinary = any(place.ordinary_speedup or place.call_speedup for place in board.places)
     for column in ("", "task", "by", "verdict", judged, *[ordinary] * has_ordinary, "what it is"):
         table.add_column(column, no_wrap=True)
     for place in board.places:
-        numbers = [str(number or "") for number in (place.speedup, place.ordinary)[: 1 + has_ordinary]]
+        beside = place.ordinary_speedup or place.call_speedup
+        numbers = [str(number or "") for number in (place.speedup, beside)[: 1 + has_ordinary]]
         verdict = ("confirmed" if place.confirmed else "correct") if place.speedup else place.verdict.replace("_", " ")
         cells = (str(place.rank), place.task, place.author, verdict, *numbers, place.summary.partition("\n")[0])
         table.add_row(*map(Text, cells), style="green" if place.win else "")

@@ -61,3 +61,13 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
     """Of them: interval above 1."""
     detail: str = ""
     """One sentence for people."""
+
+    @property
+    def by_judge(self) -> Interval | None:
+        """The best candidate's speedup by the interleaved benchmark, whatever counts."""
+        return self.judged or self.speedup
+
+    @property
+    def by_judge_against(self) -> str:
+        """Name of the baseline of :attr:`by_judge`."""
+        return self.judged_against or self.against

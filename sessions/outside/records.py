@@ -65,10 +65,14 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
     against: str = ""
     """Baseline of ``speedup``: the fastest by the judge, unless the session names one."""
-    ordinary: Interval | None = None
-    """Of a finalist: in ordinary processes; on an accelerator as a call."""
+    ordinary_speedup: Interval | None = None
+    """Of a finalist: in ordinary processes; null on an accelerator."""
     ordinary_against: str = ""
-    """Baseline of ``ordinary``: the fastest there."""
+    """Its baseline: the fastest there."""
+    call_speedup: Interval | None = None
+    """Of a finalist on an accelerator: as a call."""
+    call_against: str = ""
+    """Its baseline: the fastest there."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, from one interleaved run."""
     roofline_fraction: float | None = None
@@ -212,8 +216,10 @@ class Place(Schema, frozen=True, kw_only=True):
     """By the judge; on an accelerator on the device."""
     noisy: bool
     """Whether ``speedup`` is too noisy to tell."""
-    ordinary: Interval | None
-    """Of a finalist: in ordinary processes; on an accelerator as a call."""
+    ordinary_speedup: Interval | None
+    """Of a finalist: in ordinary processes; null on an accelerator."""
+    call_speedup: Interval | None
+    """Of a finalist on an accelerator: as a call."""
     confirmed: bool
     summary: str
 
@@ -231,9 +237,13 @@ class Leaderboard(Schema, frozen=True, kw_only=True):
     best: str
     """Node of the best; empty if none is correct."""
     speedup: Interval | None
-    """Once it is closed: the best's by the number that counts, which ``kernelswarm sessions`` shows as well."""
+    """Once it is closed: the best's, by the judge."""
+    ordinary_speedup: Interval | None
+    """Once it is closed: the best's in ordinary processes; null on an accelerator."""
+    call_speedup: Interval | None
+    """Once it is closed, on an accelerator: the best's as a call."""
     numbers: tuple[str, str]
-    """What ``speedup`` and ``ordinary`` of a place are called."""
+    """What ``speedup`` and the one beside it are called."""
     withdrawn: tuple[str, ...]
     """Tasks that nobody handed in, and nobody is to any more."""
     places: tuple[Place, ...]

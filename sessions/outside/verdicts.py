@@ -1,6 +1,7 @@
 """What is known of candidates: verdicts, wins, checks. Pure; nothing that judges a candidate is shown."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -80,8 +81,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
         against=diagnosis.against if diagnosis else "",
-        ordinary=diagnosis.ordinary if diagnosis else None,
-        ordinary_against=diagnosis.ordinary_against if diagnosis else "",
+        **_beside(graph, diagnosis),
         times_ms=dict(timing.median_ms) if timing else {},
         roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
         bottleneck=diagnosis.bottleneck if diagnosis else "",
@@ -96,6 +96,14 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         rationale=candidate.rationale if candidate else "",
         source=candidate.source if candidate and source else "",
     )
+
+
+def _beside(graph: SearchGraph, diagnosis: NodeDiagnosed | None) -> dict[str, Any]:
+    """What ordinary processes say, by the name that it has on the session's hardware."""
+    if diagnosis is None:
+        return {}
+    name = "ordinary" if opened_of(graph).is_on_processor else "call"
+    return {f"{name}_speedup": diagnosis.ordinary, f"{name}_against": diagnosis.ordinary_against}
 
 
 def _without_verdict(graph: SearchGraph, state: str) -> str:

@@ -162,7 +162,7 @@ def _notes_on_sources(*answers: NodeAnswer | None) -> Iterator[str]:
 def leaderboard(graph: SearchGraph) -> Leaderboard:
     """The session's candidates, best first; those of one rank in order of planning."""
     opened, closed = opened_of(graph), graph.closed
-    ranked = _ranked(graph, graph.own())
+    ranked, is_on_processor = _ranked(graph, graph.own()), opened.is_on_processor
     return Leaderboard(
         session=graph.session,
         problem=opened.problem.name,
@@ -170,8 +170,10 @@ def leaderboard(graph: SearchGraph) -> Leaderboard:
         state="closed" if closed else "open",
         detail=closed.detail if closed else "",
         best=_best(graph),
-        speedup=closed.speedup if closed else None,
-        numbers=NUMBERS[0 if opened.is_on_processor else 1],
+        speedup=closed.by_judge if closed else None,
+        ordinary_speedup=closed.speedup if closed and closed.judged and is_on_processor else None,
+        call_speedup=closed.call if closed else None,
+        numbers=NUMBERS[0 if is_on_processor else 1],
         withdrawn=_withdrawn(graph),
         places=tuple(_places(graph, ranked)),
         judged=len(ranked),
@@ -217,7 +219,7 @@ def finish(graph: SearchGraph) -> Finish:
 
 
 def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
-    places = []
+    places, is_on_processor = [], opened_of(graph).is_on_processor
     for rank, record in enumerate(ranked, 1):
         diagnosis = record.confirmation_diagnosis or record.diagnosis
         assert diagnosis is not None
@@ -230,7 +232,8 @@ def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
                 win=is_win(graph, record),
                 speedup=diagnosis.speedup,
                 noisy=is_noise(diagnosis.speedup),
-                ordinary=diagnosis.ordinary,
+                ordinary_speedup=diagnosis.ordinary if is_on_processor else None,
+                call_speedup=None if is_on_processor else diagnosis.ordinary,
                 confirmed=record.confirmation_diagnosis is not None,
                 summary=without_seeds(diagnosis.summary),
             )

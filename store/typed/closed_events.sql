@@ -14,15 +14,17 @@ SELECT seq, session, at_ns,
     b.judged.low                    AS judged_low,
     b.judged.median                 AS judged_speedup,
     b.judged.high                   AS judged_high,
+    b.judged_against,
     b.call.low                      AS call_low,
     b.call.median                   AS call_speedup,
-    b.call.high                     AS call_high
+    b.call.high                     AS call_high,
+    b.call_against
 FROM (
     SELECT *, json_transform(body, '{
         "reason": "VARCHAR", "best": "VARCHAR", "win": "BOOLEAN", "against": "VARCHAR", "detail": "VARCHAR",
         "speedup": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"},
         "candidates": "BIGINT", "correct": "BIGINT", "wins": "BIGINT",
-        "judged": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"},
-        "call": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"}}') AS b
+        "judged": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"}, "judged_against": "VARCHAR",
+        "call": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"}, "call_against": "VARCHAR"}') AS b
     FROM events WHERE tag = 'session.closed.v1'
 )

@@ -12,8 +12,8 @@
 --   skills: ids of the skills that were used
 --   state: how far its node got, as in nodes
 --   verdict: verdict on its node
---   fitness: fitness of its node: speedup, 0 if wrong
---   speedup: median speedup of its node by the judge, against the baseline that counts
+--   fitness: fitness of its node, as in nodes
+--   speedup: speedup of its node, by the judge, as in nodes
 --   sha256: hash of the source; the same for the same file
 --   source: the whole file
 --   at_ns: when it was proposed, nanoseconds since the epoch

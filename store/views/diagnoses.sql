@@ -6,15 +6,19 @@
 --   node: node that it speaks of
 --   confirmation: whether it speaks of a confirmation run
 --   verdict: correct, or the name of what is wrong
---   fitness: median speedup by the judge against the baseline that counts, 0 if wrong
+--   fitness: speedup, the low end of its interval if it is noisy, 0 if wrong
 --   speedup_low: low end of the speedup's 95 % interval
---   speedup: median speedup by the judge; NULL if it was not timed
+--   speedup: by the judge, as in nodes; NULL if it was not timed
 --   speedup_high: high end of the speedup's 95 % interval
 --   against: name of the baseline that counts: the best one, or what the session was told to beat
 --   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
---   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured; on an accelerator that of the call
+--   ordinary_speedup: the same in ordinary processes; NULL where that was not measured, and on an accelerator
 --   ordinary_high: high end of that interval
 --   ordinary_against: name of the baseline that counts there
+--   call_low: low end of the 95 % interval of the speedup as a call, host overhead included
+--   call_speedup: median of it; NULL where that was not measured, and on a processor
+--   call_high: high end of that interval
+--   call_against: name of the baseline that counts there
 --   roofline_fraction: floor over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: one sentence
@@ -35,10 +39,14 @@ SELECT
     diagnosed.speedup,
     diagnosed.speedup_high,
     diagnosed.against,
-    diagnosed.ordinary_low,
-    diagnosed.ordinary_speedup,
-    diagnosed.ordinary_high,
-    diagnosed.ordinary_against,
+    if(measure IS NULL, diagnosed.ordinary_low, NULL)      AS ordinary_low,
+    if(measure IS NULL, diagnosed.ordinary_speedup, NULL)  AS ordinary_speedup,
+    if(measure IS NULL, diagnosed.ordinary_high, NULL)     AS ordinary_high,
+    if(measure IS NULL, diagnosed.ordinary_against, NULL)  AS ordinary_against,
+    if(measure IS NULL, NULL, diagnosed.ordinary_low)      AS call_low,
+    if(measure IS NULL, NULL, diagnosed.ordinary_speedup)  AS call_speedup,
+    if(measure IS NULL, NULL, diagnosed.ordinary_high)     AS call_high,
+    if(measure IS NULL, NULL, diagnosed.ordinary_against)  AS call_against,
     diagnosed.roofline_fraction,
     diagnosed.bottleneck,
     diagnosed.summary,
@@ -50,3 +58,4 @@ SELECT
     make_timestamp(diagnosed.at_ns // 1000) AS at
 FROM diagnosed_events AS diagnosed
 JOIN events ON events.seq = diagnosed.seq AND events.tag = 'node.diagnosed.v1'
+LEFT JOIN opened_events AS opened ON opened.session = diagnosed.session

@@ -8,8 +8,8 @@
 --   intent: what the ancestor was asked for
 --   state: how far the ancestor got
 --   verdict: verdict on the ancestor
---   fitness: fitness of the ancestor: speedup, 0 if wrong
---   speedup: median speedup of the ancestor by the judge, against the baseline that counts
+--   fitness: fitness of the ancestor, as in nodes
+--   speedup: speedup of the ancestor, by the judge, as in nodes
 --   summary: diagnosis of the ancestor in one sentence
 --   at_ns: when the ancestor was planned, nanoseconds since the epoch
 --   at: when the ancestor was planned, UTC

@@ -11,7 +11,7 @@
 --   best: whether it is the fastest baseline of this run
 --   median_ms: median time of one call, milliseconds
 --   speedup_low: low end of the 95 % interval of the candidate's speedup against this series
---   speedup: the candidate's median speedup against this series; NULL for the candidate
+--   speedup: the candidate's median speedup against this series, as ordinary says how; NULL for the candidate
 --   speedup_high: high end of that interval
 --   rounds: samples taken
 --   calls: calls that one sample is the mean of

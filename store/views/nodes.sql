@@ -11,25 +11,25 @@
 --   advice: actions that the planner passed on from the parent's diagnosis
 --   state: last step it reached (planned, proposed, compiled, verified, profiled) or the step that failed (…_failed)
 --   verdict: correct, or the name of what is wrong; NULL until it is diagnosed
---   fitness: median speedup by the judge against the baseline that counts, the low end if it is noisy, 0 if wrong; NULL until it is diagnosed
+--   fitness: speedup, the low end of its interval if it is noisy, 0 if wrong; NULL until it is diagnosed
 --   speedup_low: low end of the speedup's 95 % interval
---   speedup: median speedup by the judge; NULL if it was not timed
+--   speedup: by the judge: time of the baseline that counts over the candidate's, the median; NULL if it was not timed
 --   speedup_high: high end of the speedup's 95 % interval
 --   noisy: whether that is too noisy to tell: its interval has 1 in it, and its ends are more than a factor of six apart
 --   against: name of the baseline that counts: the best one of that run, or what the session was told to beat
 --   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
---   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured, and on an accelerator
+--   ordinary_speedup: the same in ordinary processes; NULL where that was not measured, and on an accelerator
 --   ordinary_high: high end of that interval
 --   ordinary_against: name of the baseline that counts there
 --   measure: which number a win is on an accelerator: device, or call, which needs both; NULL on a processor
 --   device_low: low end of the 95 % interval of the speedup on the device
---   device_speedup: median speedup on the device; NULL on a processor
+--   device_speedup: speedup, under the name that it has on an accelerator; NULL on a processor
 --   device_high: high end of that interval
 --   call_low: low end of the 95 % interval of the speedup as a call, host overhead included
 --   call_speedup: median speedup as a call; NULL where that was not measured, and on a processor
 --   call_high: high end of that interval
 --   call_against: name of the baseline that counts there
---   over_eager: median speedup over eager, in ordinary processes where that was measured, else by the judge; on an accelerator by measure
+--   over_eager: as speedup, against eager
 --   roofline_fraction: floor of any implementation over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: the diagnosis in one sentence
@@ -65,8 +65,8 @@ WITH proposed AS (
         arg_max_null(summary, seq) AS summary, arg_max_null(at_ns, seq) AS at_ns
     FROM diagnosed_events GROUP BY session, node
 ), eager AS (
-    SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
-    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' AND shape IS NULL GROUP BY session, node
+    SELECT session, node, arg_max(speedup, seq) AS speedup
+    FROM series_events WHERE series = 'eager' AND shape IS NULL AND NOT ordinary GROUP BY session, node
 )
 SELECT
     planned.session,

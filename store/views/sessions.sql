@@ -7,21 +7,23 @@
 --   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted, user (an outside author finished it), idle, nothing_to_try, reference_died or failed; NULL while it is open
 --   win: whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an accelerator by measure
 --   speedup_low: low end of the best candidate's 95 % interval
---   speedup: median speedup of the best candidate: in ordinary processes where that was measured, else by the judge; on an accelerator by measure
+--   speedup: of the best candidate, by the judge, as in nodes; NULL if there is none
 --   speedup_high: high end of that interval
---   against: name of the baseline that it is measured against
+--   against: name of the baseline that counts for it
 --   win_against: what a win is measured against: best (of all baselines), compile or eager
 --   ordinary_low: low end of the 95 % interval of the best candidate's speedup in ordinary processes
---   ordinary_speedup: median of it; NULL where that was not measured, and on an accelerator
+--   ordinary_speedup: the same in ordinary processes; NULL where that was not measured, and on an accelerator
 --   ordinary_high: high end of that interval
+--   ordinary_against: name of the baseline that counts there
 --   measure: which number a win is on an accelerator: device, or call, which needs both; NULL on a processor
 --   device_low: low end of the 95 % interval of the best candidate's speedup on the device
---   device_speedup: median of it; NULL on a processor
+--   device_speedup: speedup, under the name that it has on an accelerator; NULL on a processor
 --   device_high: high end of that interval
 --   call_low: low end of the 95 % interval of the best candidate's speedup as a call, host overhead included
 --   call_speedup: median of it; NULL where that was not measured, and on a processor
 --   call_high: high end of that interval
---   over_eager: median speedup of the best candidate over eager, in ordinary processes where that was measured; on an accelerator by measure
+--   call_against: name of the baseline that counts there
+--   over_eager: as speedup, against eager
 --   best: node of the best candidate
 --   candidates: nodes planned
 --   correct: of them, verified and timed
@@ -63,8 +65,8 @@ WITH closed AS (
         arg_max({'node': node, 'low': speedup_low, 'median': speedup, 'high': speedup_high, 'against': against}, fitness) AS top
     FROM judged GROUP BY session
 ), eager AS (
-    SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
-    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' AND shape IS NULL GROUP BY session, node
+    SELECT session, node, arg_max(speedup, seq) AS speedup
+    FROM series_events WHERE series = 'eager' AND shape IS NULL AND NOT ordinary GROUP BY session, node
 ), latest AS (
     SELECT session, max(at_ns) AS at_ns FROM events SEMI JOIN running USING (session) GROUP BY session
 )
@@ -78,15 +80,15 @@ SELECT
     if(closed.session IS NULL, 'open', 'closed')                            AS status,
     closed.reason,
     coalesce(closed.win, false)                                             AS win,
-    -- While it is open only devices were timed.
-    CASE WHEN measure = 'call' THEN closed.call_low WHEN closed.session IS NULL THEN top.low ELSE closed.speedup_low END AS speedup_low,
-    CASE WHEN measure = 'call' THEN closed.call_speedup WHEN closed.session IS NULL THEN top.median ELSE closed.speedup END AS speedup,
-    CASE WHEN measure = 'call' THEN closed.call_high WHEN closed.session IS NULL THEN top.high ELSE closed.speedup_high END AS speedup_high,
-    if(closed.session IS NULL, top.against, closed.against)                 AS against,
+    coalesce(closed.judged_low, closed.speedup_low, top.low)                AS speedup_low,
+    coalesce(closed.judged_speedup, closed.speedup, top.median)             AS speedup,
+    coalesce(closed.judged_high, closed.speedup_high, top.high)             AS speedup_high,
+    coalesce(nullif(closed.judged_against, ''), closed.against, top.against) AS against,
     opened.win_against,
     if(closed.ordinary AND measure IS NULL, closed.speedup_low, NULL)       AS ordinary_low,
     if(closed.ordinary AND measure IS NULL, closed.speedup, NULL)           AS ordinary_speedup,
     if(closed.ordinary AND measure IS NULL, closed.speedup_high, NULL)      AS ordinary_high,
+    if(closed.ordinary AND measure IS NULL, closed.against, NULL)           AS ordinary_against,
     opened.measure,
     if(measure IS NULL, NULL, coalesce(closed.judged_low, closed.speedup_low, top.low))       AS device_low,
     if(measure IS NULL, NULL, coalesce(closed.judged_speedup, closed.speedup, top.median))    AS device_speedup,
@@ -94,6 +96,7 @@ SELECT
     closed.call_low,
     closed.call_speedup,
     closed.call_high,
+    nullif(closed.call_against, '')                                         AS call_against,
     eager.speedup                                                           AS over_eager,
     if(closed.session IS NULL, top.node, closed.best)                       AS best,
     coalesce(closed.candidates, planned.candidates, 0)                      AS candidates,

@@ -7,7 +7,7 @@
 --   operators: ATen operators of the problem it was learned on
 --   dtype: precision of that problem
 --   sizes: bytes read, bytes written and operations at the main shape
---   speedup: confirmed speedup of the best against the best baseline
+--   speedup: speedup of the best kernel that it names, by the judge, as in nodes
 --   recipes: tunable settings to try first, best first
 --   evidence: ids of the events it rests on
 --   text: the document, markdown

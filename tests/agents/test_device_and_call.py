@@ -196,12 +196,12 @@ def graph_of(measure: str = "device", **report: object) -> SearchGraph:
         graph.apply(given.envelope_of(event, node="n001", index=index), event)
     diagnosis = diagnose(graph, "n001", profiled)
     graph.apply(given.envelope_of(diagnosis, node="n001", index=9), diagnosis)
-    counted, call = (
-        (diagnosis.ordinary, diagnosis.ordinary) if measure == "call" else (diagnosis.speedup, diagnosis.ordinary)
-    )
+    call = diagnosis.ordinary
+    counted, judged = (call, diagnosis.speedup) if measure == "call" and call else (diagnosis.speedup, None)
     end = SessionClosed(
-        reason="budget", best="n001", win=measure == "device", speedup=counted, against="compile", call=call
-    )
+        reason="budget", best="n001", win=measure == "device", speedup=counted, judged=judged, against="compile",
+        call=call, call_against="compile",
+    )  # fmt: skip
     graph.apply(given.envelope_of(end, index=10), end)
     return graph
 
@@ -224,19 +224,21 @@ def test_a_broken_contract_stands_in_the_diagnosis_where_the_device_decides() ->
 @pytest.mark.parametrize(("measure", "ratio"), [("device", 1.5), ("call", 0.9)])
 def test_the_result_has_both_numbers_and_names_the_one_that_counts(measure: str, ratio: float) -> None:
     result = result_of(graph_of(measure), "h200", 1.0)
-    assert result.measure == measure and result.speedup == given.interval(ratio)
+    assert result.speedup is not None and result.call_speedup is not None and result.counted is not None
+    assert (result.speedup.median, result.call_speedup.median, result.ordinary_speedup) == (1.5, 0.9, None)
+    assert result.measure == measure and result.counted.median == ratio
     assert result.ordinary is None and result.device is not None and result.call is not None
     assert (result.device.times_ms["compile"], result.call.times_ms["compile"]) == (1.5, 0.9)
     evaluation = evaluation_of(graph_of(measure), "h200")
-    assert evaluation.speedup is not None and evaluation.speedup.median == ratio
+    assert (evaluation.speedup, evaluation.call_speedup) == (result.speedup, result.call_speedup)
     assert (evaluation.measure, evaluation.device, evaluation.call) == (measure, result.device, result.call)
 
 
 def test_a_call_that_was_not_timed_is_not_replaced_by_the_device() -> None:
     graph = graph_of("call", ordinary=None, ordinary_missing="it hangs there")
-    assert result_of(graph, "h200", 1.0).speedup is None
+    assert result_of(graph, "h200", 1.0).counted is None
     evaluation = evaluation_of(graph, "h200")
-    assert (evaluation.speedup, evaluation.ordinary_missing) == (None, "it hangs there")
+    assert (evaluation.counted, evaluation.ordinary_missing) == (None, "it hangs there")
 
 
 @pytest.mark.parametrize("measure", ["device", "call"])

@@ -26,8 +26,7 @@ RESULT = SearchResult(
     detail="n001 is 1.10x (1.08 to 1.12) as fast as torch.compile in ordinary processes",
     win=True,
     best="n001",
-    speedup=given.interval(1.1),
-    against="compile",
+    speedup=Speedup(median=1.3, low=1.27, high=1.33, against="compile"),
     times_ms={"eager": 5.0, "compile": 1.3, "candidate": 1.0},
     speedups={"eager": given.interval(5.0), "compile": given.interval(1.3)},
     path="out/best.py",
@@ -77,8 +76,8 @@ VERDICT = Evaluation(
 
 
 def test_a_verdict_shows_ordinary_processes_first(capsys: pytest.CaptureFixture[str]) -> None:
-    judged = Speedup(median=1.3, low=1.27, high=1.33, against="compile")
-    evaluate._print(msgspec.structs.replace(VERDICT, ordinary=ORDINARY, judged=judged), Path("mine.py"))
+    both = msgspec.structs.replace(VERDICT, speedup=RESULT.speedup, ordinary_speedup=VERDICT.speedup)
+    evaluate._print(msgspec.structs.replace(both, ordinary=ORDINARY), Path("mine.py"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "win: 1.10x (1.08 to 1.12) against torch.compile in ordinary processes"
     assert lines[3].startswith("eager 4.000 ms") and "this candidate 1.000 ms" in lines[3]

@@ -250,17 +250,24 @@ def test_both_speedups_of_a_finalist_are_named_by_what_they_are(
     event = given.diagnosed(1.4, ordinary=given.interval(0.9), confirmation=True)
     graph.apply(given.envelope_of(event, node="n001", index=9), event)
     is_win = platform == "nvidia"
-    closed = SessionClosed(reason=FINISHED, best="n001", win=is_win, detail="no win found", speedup=event.ordinary)
+    numbers = {"speedup": event.speedup, "call": event.ordinary}
+    if not is_win:
+        numbers = {"speedup": event.ordinary, "judged": event.speedup}
+    closed = SessionClosed(reason=FINISHED, best="n001", win=is_win, detail="no win found", **numbers)
     graph.apply(given.envelope_of(closed, index=10), closed)
     board = views.leaderboard(graph)
     (place,) = board.places
-    assert (place.speedup, place.ordinary, board.speedup) == (event.speedup, event.ordinary, event.ordinary)
+    for shown in (place, board):
+        beside = (
+            (shown.call_speedup, shown.ordinary_speedup) if is_win else (shown.ordinary_speedup, shown.call_speedup)
+        )
+        assert (shown.speedup, *beside) == (event.speedup, event.ordinary, None)
     assert place.win == verdicts.node_answer(graph, "n001").win == is_win
     task_text.print_leaderboard(board)
     task_text.print_finish(views.finish(graph))
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in (*names, "1.40x", "0.90x"))
-    assert shown.count("withdrawn  nobody handed in s-test1/n002") == 2
+    text = capsys.readouterr().out
+    assert all(name in text for name in (*names, "1.40x", "0.90x"))
+    assert text.count("withdrawn  nobody handed in s-test1/n002") == 2
 
 
 def test_a_win_is_what_the_session_calls_one(graph: SearchGraph) -> None:

@@ -6,8 +6,7 @@ import torch
 
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.api.searching import problem_of
-from kernelswarm.schemas import Interval
-from kernelswarm.sessions.results import SearchResult
+from kernelswarm.sessions.results import SearchResult, Speedup
 
 ROWS = torch.linspace(-1, 1, 4 * 8).reshape(4, 8)
 
@@ -42,7 +41,7 @@ def optimized(operator: Any, inputs: list[Any], file: str = RIGHT, *, win: bool 
         win=win,
         best="n001",
         source=file,
-        speedup=Interval(median=2.0, low=1.9, high=2.1),
+        speedup=Speedup(median=2.0, low=1.9, high=2.1, against="compile"),
     )
     return Optimized(result, traced, file)
 
