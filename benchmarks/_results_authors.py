@@ -14,7 +14,7 @@ on strided biases at first, were mended once, and were judged on an H200.
 """,
 }
 """What a pool's rows are kept in, and how they were made otherwise."""
-HEADER = ("problem", "generator", "outside author", "better of both over the generator")
+HEADER = ("problem", "generator", "outside author", "together over generator", "hand-ins", "wrong", "minutes")
 
 
 def authors(folder: Path) -> str:
@@ -34,7 +34,8 @@ def authors(folder: Path) -> str:
 Authors outside the project had [agents.md](agents.md) alone. They claimed tasks, handed in at most eight kernels a
 problem, and read the verdicts. The best kernel of each author was then evaluated in turns, against eager,
 `torch.compile` and max-autotune (`benchmarks/authors.py`). A speedup is the geometric mean of the turns over the best
-baseline; a kernel that is slower or wrong counts as 1.
+baseline; a kernel that is slower or wrong counts as 1. Minutes are those of the session, to its end. Hand-ins and
+minutes are known where the session was kept (`tests/histories/`); judged without one, a kernel has no minutes.
 """,
         *parts,
     )
@@ -42,16 +43,24 @@ baseline; a kernel that is slower or wrong counts as 1.
 
 def _rows(record: Record) -> list[list[str]]:
     return [
-        [name, *(ratio(row[f"{author}_speedup"]) for author in AUTHORS), ratio(_together(row))]
+        [
+            name,
+            *(ratio(row[f"{author}_speedup"]) for author in AUTHORS),
+            ratio(_together(row)),
+            *(str(row.get(key, "")) for key in ("hand_ins", "wrong_hand_ins", "minutes")),
+        ]
         for name, row in record["rows"].items()
     ]
 
 
 def _summary(record: Record) -> str:
+    rows = [row for row in record["rows"].values() if "hand_ins" in row]
+    hand_ins, wrong = (sum(row[key] for row in rows) for key in ("hand_ins", "wrong_hand_ins"))
     return f"""
 Together they are {ratio(record["together_over_generator"])} the generator alone (geometric mean of
 {len(record["rows"])} problems). On {record["outside_wins_largely"]} of them the outside author's kernel is at least 1.3
-times as fast as the generator's, or as PyTorch's where that is faster.
+times as fast as the generator's, or as PyTorch's where that is faster. Of {hand_ins} hand-ins that are known, {wrong}
+{"was" if wrong == 1 else "were"} wrong.
 """
 
 

@@ -5,6 +5,8 @@ both kinds of authors left. Each kernel is evaluated ``--turns`` times, the two 
 ``torch.compile`` and max-autotune in ordinary processes. What counts is the geometric mean of its turns over the best
 baseline; wrong kernels, and problems without one, count as 1: a user keeps PyTorch there.
 
+``--sessions HOME`` names the log of those sessions: rows get their hand-ins, the wrong ones among them, and minutes.
+
 Rows are kept after each problem in ``results/authors.json``, of another pool than the processor's in
 ``results/authors_POOL.json``: an interrupted run goes on where it was.
 """
@@ -24,7 +26,9 @@ from _shared import (
     kernelswarm,
     machine,
     now,
+    question,
     save,
+    sql,
     table,
     versions,
 )
@@ -59,6 +63,19 @@ def measured(problem: Path, options: argparse.Namespace) -> Row:
     return row | {f"{author}_speedup": worth(row[author]) for author in AUTHORS}
 
 
+def handed_in(home: Path, problem: str) -> Row:
+    """What outside authors handed in for ``problem`` in the sessions of ``home``; nothing if there were none."""
+    agents = question(home, "outside_authors", problem=problem)
+    if not agents:
+        return {}
+    sessions = sql(home, f"SELECT sum(seconds) / 60 AS minutes FROM sessions WHERE problem = '{problem}'")
+    return {
+        "hand_ins": sum(agent["hand_ins"] for agent in agents),
+        "wrong_hand_ins": sum(agent["judged"] - agent["correct"] for agent in agents),
+        "minutes": round(sessions[0]["minutes"], 1),
+    }
+
+
 def worth(turns: list[Row]) -> float:
     """What a kernel is worth over the best baseline; 1 where it is wrong or slower: PyTorch's is kept then."""
     speedups = [counted(turn) for turn in turns]
@@ -87,6 +104,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=2, help="evaluations of each kernel")
     parser.add_argument("--home", type=Path, default=WORKSPACE / "authors")
     parser.add_argument("--kept", type=Path, help="the file that rows are kept in; by default one for each pool")
+    parser.add_argument("--sessions", type=Path, help="the home of the sessions that the kernels come from")
     parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
@@ -101,6 +119,10 @@ def main() -> int:
                 content["rows"][problem.stem] = measured(problem, options)
                 summarise(content)
                 save(kept, content)
+        if options.sessions:
+            for name, row in content["rows"].items():
+                row |= handed_in(options.sessions, name)
+            save(kept, content)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1

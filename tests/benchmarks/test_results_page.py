@@ -76,7 +76,7 @@ def test_the_figures_of_the_readme_stand_on_the_page(results_page: ModuleType) -
 
 def test_outside_authors_stand_beside_the_generator_by_pool(results_page: ModuleType, tmp_path: Path) -> None:
     rows = {
-        "scan": {"generator_speedup": 1.0, "outside_speedup": 3.0},
+        "scan": {"generator_speedup": 1.0, "outside_speedup": 3.0, "hand_ins": 4, "wrong_hand_ins": 1, "minutes": 7.5},
         "top": {"generator_speedup": 2.0, "outside_speedup": 1.0},
     }
     run = {
@@ -87,7 +87,8 @@ def test_outside_authors_stand_beside_the_generator_by_pool(results_page: Module
     record = {**run, "rows": rows, "together_over_generator": 3**0.5, "outside_wins_largely": 1}
     authors = sys.modules["_results_authors"].authors
     (tmp_path / "authors.json").write_text(json.dumps(record), encoding="utf-8")
-    assert "| scan | 1.00x | 3.00x | 3.00x |\n| top | 2.00x | 1.00x | 1.00x |" in authors(tmp_path)
+    assert "| scan | 1.00x | 3.00x | 3.00x | 4 | 1 | 7.5 |\n| top | 2.00x | 1.00x | 1.00x |" in authors(tmp_path)
+    assert "Of 4 hand-ins that are known, 1 was wrong." in " ".join(authors(tmp_path).split())
     assert "H100" not in authors(tmp_path)
     (tmp_path / "authors_h100.json").write_text(json.dumps({**record, "device": "one H100"}), encoding="utf-8")
     assert "Run: 2026-11-25, commit c, one H100, 2 cores of P" in authors(tmp_path)
