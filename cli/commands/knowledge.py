@@ -122,7 +122,7 @@ def list_(pool: Pool = "cpu", json: Json = False) -> int:
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("path", "level", "title"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "path")
     for document in library.documents:
         table.add_row(escape(document.path), document.level, escape(document.title))
     print_wide(table)
@@ -254,7 +254,7 @@ def _added(manual: AddedManual) -> str:
 def _hits(hits: tuple[Hit, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("score", "level", "path", "title", "because of"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "path")
     for hit in hits:
         document = hit.document
         table.add_row(

@@ -174,8 +174,12 @@ def _lines(status: AuthorStatus) -> Iterator[str]:
         yield f"  has {escape(', '.join(status.models[:SHOWN]))}{f' and {more} more' if more > 0 else ''}"
 
 
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+
+
 def _prices(table: PriceTable) -> Table:
-    shown = Table(title="US dollars for a million tokens", title_justify="left")
+    shown = _table("US dollars for a million tokens")
     for column in ("model", "input", "output", "cache read", "cache write", "context", "looked up"):
         shown.add_column(column, justify="left" if column in ("model", "looked up") else "right")
     for name, price in table.prices.items():
@@ -185,7 +189,7 @@ def _prices(table: PriceTable) -> Table:
 
 
 def _wins(won: tuple[Won, ...]) -> Table:
-    shown = Table(title="what this log says", title_justify="left")
+    shown = _table("what this log says")
     for column in ("author", "model", "nodes", "correct", "wins", "best", "cost", "a win", "cached"):
         shown.add_column(column, justify="left" if column in ("author", "model") else "right")
     for row in won:
@@ -200,7 +204,7 @@ def _wins(won: tuple[Won, ...]) -> Table:
 
 
 def _roles(roles: tuple[RoleCost, ...]) -> Table:
-    shown = Table(title="what each role cost", title_justify="left")
+    shown = _table("what each role cost")
     columns = ("role", "model", "calls", "failed", "tokens", "cached", "cost", "median s", "answers used")
     for column in (*columns, "sessions", "with a win"):
         shown.add_column(column, justify="left" if column in ("role", "model") else "right")

@@ -49,7 +49,7 @@ def print_summary(result: SearchResult) -> None:
     if result.device is not None:
         print_wide(_two_numbers(result))
     elif result.times_ms:
-        out.print(_times(result))
+        print_wide(_times(result))
     if result.shapes:
         print_wide(shapes_table(result.shapes))
     out.print(outcome(result.win, result.detail, result.measure))

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from ...schemas import KernelswarmError, encode
+from .stacked import fits, stacked
 
 WIDE = 4096
 """Columns to lay out for where nobody looks at a screen: what a program reads is never cut."""
@@ -42,9 +43,13 @@ def print_json(value: Any) -> None:
 
 
 def print_wide(dashboard: Table | Tree) -> None:
-    """Print a table or a tree, as wide as the terminal, or as it wants to be where there is none."""
+    """Print a table or a tree, as wide as the terminal, or as it wants to be where there is none. A table that the
+    terminal has no room for becomes a paragraph for each row."""
     console = out if out.is_terminal else _Results(width=WIDE, highlight=False, emoji=False)
-    console.print(dashboard, soft_wrap=False)
+    if isinstance(dashboard, Table) and dashboard.columns and not fits(dashboard, console):
+        console.print(stacked(dashboard, console.width), soft_wrap=False)
+    else:
+        console.print(dashboard, soft_wrap=False)
 
 
 def write(text: str) -> None:
