@@ -29,7 +29,7 @@ class Checker:
         report, _ = await self._device.compile(request.source, language)
         if not report.ok or request.compile_only:
             return [Answer(CandidateChecked(compiled=report))]
-        verified = await self._device.check(opened.problem, request.source, report)
+        verified = await self._device.check(opened.problem, opened.facts, request.source, report)
         return [Answer(CandidateChecked(compiled=report, verified=verified))]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:

@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import functools
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -211,13 +211,14 @@ class Device:
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         async with self._using(problem):
-            verified = functools.partial(self._verified, problem, source, compile_report, Verification.check_everything)
+            verified = partial(self._verified, problem, source, compile_report, Verification.check_everything)
             return await self.memory.unless_short(problem, verified, shortage.report)
 
-    async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
+    async def check(self, problem: Problem, facts: ProblemFacts, source: str, compiled: CompileReport) -> VerifyReport:
         """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
+        self._facts[problem.sha256] = facts
         async with self._using(problem):
-            return await self._verified(problem, source, compile_report, check_small_inputs)
+            return await self._verified(problem, source, compiled, check_small_inputs)
 
     async def _verified(
         self, problem: Problem, source: str, compile_report: CompileReport, check: judging.Check
@@ -250,9 +251,8 @@ class Device:
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         self._facts[problem.sha256] = facts
-        step = (problem, facts, source, compile_report, thorough, effort, patience, limits)
+        timed = partial(self._profiled, problem, facts, source, compile_report, thorough, effort, patience, limits)
         async with self._using(problem):
-            timed = functools.partial(self._profiled, *step)
             reports = await self.memory.unless_short(problem, timed, shortage.reports)
         return several_shapes.profile_of(facts.timed, reports)
 

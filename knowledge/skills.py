@@ -18,7 +18,14 @@ _MOST_FAILURES = 5
 
 
 def distill(
-    problem: Problem, facts: ProblemFacts, pool: Pool, trials: Sequence[Trial], *, session: str, against: str = ""
+    problem: Problem,
+    facts: ProblemFacts,
+    pool: Pool,
+    trials: Sequence[Trial],
+    *,
+    session: str,
+    against: str = "",
+    names_unconfirmed: bool = False,
 ) -> Skill | None:
     """The skill of a finished session; None if nothing correct was timed, for nothing was learned then.
 
@@ -29,6 +36,7 @@ def distill(
         trials: Every node, confirmations included in their numbers.
         session: The session's id, for the text.
         against: Name of the best baseline.
+        names_unconfirmed: Whether it says that its best was timed once, where that is so.
     """
     timed = [trial for trial in trials if trial.speedup > 0]
     if not timed:
@@ -38,8 +46,9 @@ def distill(
     # The best of many single measurements is luck in part: without a second one that holds there is nothing to repeat.
     others = [trial for trial in best_trials(trials) if trial.node != best.node]
     configured = tuple([best, *others][:MOST_CONFIGS]) if best.speedup > 1 and best.recipe else ()
-    body = _body(problem, facts, trials, best, configured, against or "the best baseline")
-    title = _title(problem, best)
+    doubt = ", timed once and not confirmed" if names_unconfirmed and not best.confirmed else ""
+    title = _title(problem, best) + doubt
+    body = _body(title, facts, trials, best, configured, against or "the best baseline")
     evidence = tuple(dict.fromkeys(id for trial in (best, *configured) for id in trial.evidence))
     operators = tuple(sorted(facts.operators))
     # The identity is the content without the session, so the same lesson learned twice is one skill.
@@ -88,7 +97,7 @@ def _title(problem: Problem, best: Trial) -> str:
 
 
 def _body(
-    problem: Problem, facts: ProblemFacts, trials: Sequence[Trial], best: Trial, top: Sequence[Trial], against: str
+    title: str, facts: ProblemFacts, trials: Sequence[Trial], best: Trial, top: Sequence[Trial], against: str
 ) -> str:
     sections = [
         ("When it applies", _applies(facts)),
@@ -97,7 +106,7 @@ def _body(
         ("What failed", _failures(failures(trials))),
         ("The numbers", _numbers(trials, best, against)),
     ]
-    return f"# {_title(problem, best)}\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in sections if text)
+    return f"# {title}\n\n" + "\n\n".join(f"## {name}\n\n{text}" for name, text in sections if text)
 
 
 def _applies(facts: ProblemFacts) -> str:

@@ -88,6 +88,7 @@ async def open_session(
         heeds_files=True,
         awaits_hand_ins=True,
         closer_diagnoses=True,
+        trusts_finalists=True,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

@@ -10,7 +10,12 @@ def lesson(opened: SessionOpened, graph: SearchGraph, session: str, closed: Sess
     if opened.evaluation:
         return None
     trials = trials_of(graph, closely=opened.closer_diagnoses)
-    skill = distill(opened.problem, opened.facts, opened.pool, trials, session=session, against=closed.against)
+    skill = distill(
+        *(opened.problem, opened.facts, opened.pool, trials),
+        session=session,
+        against=closed.against,
+        names_unconfirmed=opened.trusts_finalists,
+    )
     return None if skill is None else SkillDistilled(skill=skill)
 
 

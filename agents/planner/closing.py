@@ -20,9 +20,9 @@ def closing(state: PlannerState) -> SessionClosed:
     # Where ordinary processes have their say, only finalists were timed there.
     has_ordinary = any(_is_timed_ordinarily(node) for node in confirmed)
     # Sessions of older versions knew one confirmation at most, and went by the judge where there was none.
-    needs_ordinary = state.opened is not None and state.opened.confirmations > 1
-    wins = sum(node.is_win for node in (confirmed if has_ordinary or needs_ordinary else correct))
-    win = best is not None and best.is_win and (best.confirmed or not (confirmed or needs_ordinary))
+    needs_finalist = state.opened is not None and (state.opened.confirmations > 1 or state.opened.trusts_finalists)
+    wins = sum(node.is_win for node in (confirmed if has_ordinary or needs_finalist else correct))
+    win = best is not None and best.is_win and (best.confirmed or not (confirmed or needs_finalist))
     ordinary = best is not None and best.ordinary is not None and not best.counts_device_alone
     call = best if best and state.opened and not state.opened.is_on_processor else None
     return SessionClosed(

@@ -14,9 +14,9 @@ from ...schemas import (
     OUTSIDE,
     REFERENCE_DIED,
     ChoiceMade,
-    ConfirmationPlanned,
     Event,
     Intent,
+    Interval,
     KernelswarmError,
     NodeDiagnosed,
     NodePlanned,
@@ -24,10 +24,12 @@ from ...schemas import (
     StopRequested,
     Verdict,
 )
+from .aims import aim_of, note_floor, reached, seeming
 from .authors import all_out, count_outcome, has_shares, next_author, writers
 from .choices import asks_a_model, candidates, chosen, offer
 from .closing import closing
 from .dispatch import dispatch_plan
+from .finalists import confirmation, first_finalists, further_finalists, is_refuted
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
 from .state import NOISE, PlannedNode, PlannerState
@@ -38,15 +40,6 @@ WIDTH = 3
 
 STALL = 16
 """Diagnosed nodes without progress after which the search stops, by default; half of the budget if that is more."""
-
-AT_FLOOR = 0.97
-"""Roofline fraction at which nothing is left to win."""
-
-FINALISTS = 3
-"""Candidates that are timed once more before the session closes."""
-
-MORE_PROCESSES = (8, 16)
-"""In how many processes a finalist is timed once its first confirmation, and the one after that, decided nothing."""
 
 ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested, ChoiceMade)
 """The events that the planner answers."""
@@ -123,7 +116,7 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
         # a faster author does not find one for outside authors, who have their share still before them.
         state.since_progress += 1
     if not state.finishing:
-        state.finishing = _reason_to_finish(state, event)
+        state.finishing = _reason_to_finish(state, name, event)
 
 
 def _is_beside_outside(opened: SessionOpened | None, node: PlannedNode) -> bool:
@@ -136,6 +129,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     if name in state.confirming:
         state.confirming.remove(name)
         node = state.nodes[name]
+        first = node.speedup
         node.confirmations += 1
         node.summary = event.summary
         node.verdict, node.fitness = event.verdict, event.fitness
@@ -143,28 +137,33 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
         node.shapes, node.absent = event.shapes, event.absent
         node.ordinary, node.ordinary_against = event.ordinary, event.ordinary_against
         node.ordinary_missing, node.broken_contract = event.ordinary_missing, event.broken_contract
+        node.roofline_fraction = event.roofline_fraction
         state.judged(node)
+        if state.opened is not None and state.opened.trusts_finalists:
+            _tested(state, state.opened, node, first)
 
 
-def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
+def _tested(state: PlannerState, opened: SessionOpened, node: PlannedNode, first: Interval | None) -> None:
+    """Heed what a finalist's timing says of the one before, which was ``first``."""
+    state.best_seen = max((own.fitness for own in state.own() if own.is_correct), default=0.0)
+    node.is_refuted = node.is_refuted or is_refuted(node, first)
+    if not state.finishing:
+        state.finishing = reached(state, opened, node)
+
+
+def _reason_to_finish(state: PlannerState, name: str, event: NodeDiagnosed) -> str:
     opened = state.opened
     assert opened is not None
     if all_out(state, opened) or (not has_shares(opened) and (event.exhausted or fails_alike(state, opened))):
         return "exhausted"
-    if opened.target is not None and event.speedup is not None and event.speedup.low >= opened.target:
-        return "target"
-    if _is_at_floor(state, opened, event.roofline_fraction):
-        return "floor"
+    note_floor(state, opened, event.roofline_fraction)
+    aim = aim_of(state, opened, [event.speedup], event.roofline_fraction)
+    if aim and not opened.trusts_finalists:
+        return aim
+    state.seeming += [name] * bool(aim)
     if len(state.own()) > draft_count(opened) and state.since_progress >= _patience(opened):
         return "stall"
     return ""
-
-
-def _is_at_floor(state: PlannerState, opened: SessionOpened, fraction: float | None) -> bool:
-    if fraction is None:
-        return False
-    state.is_floor_passed = state.is_floor_passed or (opened.closer_diagnoses and fraction > 1.0)
-    return fraction >= AT_FLOOR and not state.is_floor_passed
 
 
 def _patience(opened: SessionOpened) -> int:
@@ -175,10 +174,13 @@ def _next(state: PlannerState, planned: int = 0) -> list[Decision]:
     """Plan more, or confirm, or close; ``planned`` are in answer to the same event already."""
     assert state.opened is not None
     decisions: list[Decision] = []
+    if not state.finishing and not state.confirming and (finalist := seeming(state, state.opened)):
+        decisions += _confirming(state, [finalist])
     if not state.finishing:
         while _has_room(state, state.opened):
             decisions.append(_plan(state, planned + len(decisions)))
-        if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
+        is_spent = len(state.own()) - state.unmade >= state.opened.budget
+        if is_spent and not state.in_flight and not state.confirming:
             state.finishing = "budget"
     if state.finishing in ENOUGH and not state.is_asked_to_stop and _awaits_authors(state, state.opened):
         state.is_asked_to_stop = True
@@ -198,7 +200,7 @@ def _has_enough(state: PlannerState, opened: SessionOpened) -> bool:
     """Whether it closes without what is under way: its aim is reached, or time is over and a kernel may win."""
     if state.finishing in ENOUGH:
         return not _awaits_authors(state, opened)
-    return state.finishing == "minutes" and opened.hopeless_below > 0 and bool(_finalists(state, opened))
+    return state.finishing == "minutes" and opened.hopeless_below > 0 and bool(first_finalists(state, opened))
 
 
 def _awaits_authors(state: PlannerState, opened: SessionOpened) -> bool:
@@ -210,7 +212,7 @@ def _awaits_authors(state: PlannerState, opened: SessionOpened) -> bool:
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
     """Drafts need no feedback, so all of them are planned at once: they compile while the baselines do."""
     planned = state.own()
-    if len(planned) - state.unmade >= opened.budget or state.offer is not None:
+    if len(planned) - state.unmade >= opened.budget or state.offer is not None or state.confirming:
         return False
     if len(planned) < len(starts(state)):
         return True
@@ -294,65 +296,19 @@ def _finish(state: PlannerState) -> list[Decision]:
     if state.finishing == REFERENCE_DIED:
         return [_close(state)]
     plan = dispatch_plan(state)
-    if plan is not None and not any(node.confirmed for node in state.nodes.values()):
+    if plan is not None and not any(node.confirmed and not node.is_refuted for node in state.nodes.values()):
         # One more than the budget: it is made of what was found, and nothing is searched for it.
         return [_planned(state, plan)]
-    if any(node.confirmed for node in state.nodes.values()):
-        finalists = _undecided(state, state.opened) or _next_in_time(state, state.opened)
-    else:
-        finalists = _finalists(state, state.opened)
+    choose = further_finalists if any(node.confirmed for node in state.nodes.values()) else first_finalists
+    finalists = choose(state, state.opened)
     if not finalists:
         return [] if _awaits_authors(state, state.opened) else [_close(state)]
+    return _confirming(state, finalists)
+
+
+def _confirming(state: PlannerState, finalists: Sequence[PlannedNode]) -> list[Decision]:
     state.confirming = [node.name for node in finalists]
-    return [Decision(_confirmation(node, rank), node.name) for rank, node in enumerate(finalists, 1)]
-
-
-def _finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
-    """Correct nodes to be timed once more, best first; none that cannot win, and one alone when time is over."""
-    count = int(opened.policy_options.get("finalists", FINALISTS))
-    if state.finishing == "minutes" and opened.hopeless_below > 0:
-        count = 1
-    return _ranked(state, opened)[: max(1, count)]
-
-
-def _ranked(state: PlannerState, opened: SessionOpened, without: Sequence[PlannedNode] = ()) -> list[PlannedNode]:
-    """Correct nodes that may win, best first."""
-    correct = [
-        node
-        for node in state.correct()
-        if not (node.inherited or node in without or (node.speedup and node.speedup.high < opened.hopeless_below))
-    ]
-    # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
-    return sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))
-
-
-def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
-    """Finalists that more samples may show to be wins. None once there is a win, or the time is over."""
-    confirmed = [node for node in state.own() if node.confirmed]
-    is_late = state.finishing == "minutes" or (state.is_out_of_time and opened.hopeless_below > 0)
-    if is_late or any(node.is_correct and node.is_win for node in confirmed):
-        return []
-    return [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
-
-
-def _next_in_time(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
-    """Once time is nearly over: the next best candidate after a finalist that is no win, or one that was judged since
-    and is faster than a win, while a deadline ends all."""
-    confirmed = [node for node in state.own() if node.confirmed]
-    wins = [node.speedup.low for node in confirmed if node.is_win and node.speedup]
-    if state.finishing != "minutes" or not opened.reserve or (wins and not opened.awaits_hand_ins):
-        return []
-    count = int(opened.policy_options.get("finalists", FINALISTS))
-    ranked = _ranked(state, opened, confirmed)
-    if wins:
-        ranked = [node for node in ranked if node.speedup and node.speedup.low > max(wins)]
-    return ranked[:1] if len(confirmed) < count else []
-
-
-def _confirmation(node: PlannedNode, rank: int) -> ConfirmationPlanned:
-    if not node.confirmations:
-        return ConfirmationPlanned(rank=rank)
-    return ConfirmationPlanned(rank=rank, processes=MORE_PROCESSES[min(node.confirmations, len(MORE_PROCESSES)) - 1])
+    return [Decision(confirmation(node, rank), node.name) for rank, node in enumerate(finalists, 1)]
 
 
 def _close(state: PlannerState) -> Decision:

@@ -45,6 +45,8 @@ class PlannedNode:
     """Why it is no win whatever was measured."""
     counts_device_alone: bool = False
     """Whether the judge's interval decides: on an accelerator, unless the session goes by the call."""
+    is_refuted: bool = False
+    """Whether a finalist's timing showed that its first one was false."""
     inherited: bool = False
     """Whether a fork has it from its parent: something to start from, not a result of its own."""
 
@@ -67,9 +69,7 @@ class PlannedNode:
     @property
     def is_win(self) -> bool:
         """Whether its interval lies above 1, and the one of ordinary processes as well where that was wanted."""
-        return (
-            not self.obstacle and bool(intervals := self._intervals) and all(interval.is_win for interval in intervals)
-        )
+        return not self.obstacle and bool(intervals := self.counted) and all(interval.is_win for interval in intervals)
 
     @property
     def obstacle(self) -> str:
@@ -88,15 +88,16 @@ class PlannedNode:
     @property
     def is_undecided(self) -> bool:
         """Whether more samples may show that it is a win: it stands above 1, and an interval reaches below."""
-        intervals = self._intervals
+        intervals = self.counted
         if not self.is_correct or self.is_win or self.obstacle or not intervals:
             return False
         return all(interval.median > NOISE for interval in intervals)
 
     @property
-    def _intervals(self) -> list[Interval]:
-        counted = (self.speedup,) if self.counts_device_alone else (self.speedup, self.ordinary)
-        return [interval for interval in counted if interval is not None]
+    def counted(self) -> list[Interval]:
+        """Its intervals that have a say in whether it is a win."""
+        intervals = (self.speedup,) if self.counts_device_alone else (self.speedup, self.ordinary)
+        return [interval for interval in intervals if interval is not None]
 
 
 @dataclass
@@ -140,6 +141,8 @@ class PlannerState:
     in_flight: set[str] = field(default_factory=set)
     confirming: list[str] = field(default_factory=list)
     """Finalists that await their confirmation, best first; empty outside the final phase."""
+    seeming: list[str] = field(default_factory=list)
+    """Nodes that seem to reach an aim of the search: a first timing says so, which is not trusted."""
     offer: Offer | None = None
     """What a model is to choose from; None where nothing is on offer."""
     is_out_of_time: bool = False

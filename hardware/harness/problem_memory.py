@@ -1,10 +1,15 @@
-"""Which problems of this process hold memory of the device, and what is let go when others wait for it."""
+"""Which problems of this process hold memory of the device, and what is let go when others wait for it.
+
+Idle ones are let go, too, where their descriptors are most of those that the process may have.
+"""
 
 import asyncio
 import contextlib
+import resource
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 from ...schemas import Accelerator, Problem, ProblemFacts
@@ -20,6 +25,11 @@ IDLE_S = 60.0
 longest of its steps took, if that is less: starting its processes again costs no more than keeping others waiting."""
 CHECK_S = 1.0
 """How often is looked whether somebody waits."""
+DESCRIPTORS_SHARE = 0.5
+"""Of the descriptors that this process may have: with more open, idle problems let go of theirs, too. One that was
+judged keeps some eighty, most of them its cases' inputs, and many systems permit 1,024."""
+DESCRIPTORS = (Path("/proc/self/fd"), Path("/dev/fd"))
+"""Where a system lists those of a process: Linux, others."""
 
 
 class ProblemMemory:
@@ -149,7 +159,7 @@ class ProblemMemory:
         while True:
             await asyncio.sleep(min(CHECK_S, self._idle_s))
             idle = [key for key in self._held if self._is_idle(key)]
-            if idle and self.reservations.is_wanted():
+            if idle and (self.reservations.is_wanted() or _are_descriptors_scarce()):
                 for key in idle:
                     await self._give_up(key)
 
@@ -161,3 +171,12 @@ class ProblemMemory:
         async with self._guards[key]:
             if not self._users[key]:
                 await self._forget(key)
+
+
+def _are_descriptors_scarce() -> bool:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most != resource.RLIM_INFINITY and _open_descriptors() > DESCRIPTORS_SHARE * most
+
+
+def _open_descriptors() -> int:
+    return next((sum(1 for _ in folder.iterdir()) for folder in DESCRIPTORS if folder.is_dir()), 0)

@@ -72,8 +72,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     candidates: tuple[str, ...] = ()
     """Candidate files handed in by the user, for the backend ``given``: each is judged once."""
     evaluation: bool = False
-    """Whether judging one of ``candidates`` is all it is for: then it teaches no skill. Older evaluations do not say
-    so, and taught one."""
+    """Whether judging one of ``candidates`` is all it is for: then it teaches no skill, as older evaluations did."""
     failures_alike: int = 0
     """Syntheses in a row that fail for one reason, after which the search stops. Older sessions do not say so (0): they
     went on, and counted nodes without a candidate as candidates."""
@@ -100,6 +99,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Skills
     read no effect from a speedup that is too noisy, and count no node without a candidate. Older sessions do not say
     so: they took every figure as it was."""
+    trusts_finalists: bool = False
+    """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
+    of a refuted one, and a skill says that its best was timed once. Older sessions went by a first timing, too."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

@@ -147,7 +147,9 @@ def is_win(graph: SearchGraph, record: NodeRecord) -> bool:
         return graph.closed.win
     confirmed = record.confirmation_diagnosis
     # Older sessions went by the first timing where nothing was timed again.
-    counted = confirmed or (record.diagnosis if opened_of(graph).confirmations <= 1 else None)
+    opened = opened_of(graph)
+    by_first = opened.confirmations <= 1 and not opened.trusts_finalists
+    counted = confirmed or (record.diagnosis if by_first else None)
     return _is_faster(graph, counted)
 
 

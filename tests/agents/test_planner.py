@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from planner_ring import Ring
 
 import given
-from kernelswarm.agents.planner.machine import FINALISTS, WIDTH, decide
+from kernelswarm.agents.planner.finalists import FINALISTS
+from kernelswarm.agents.planner.machine import WIDTH, decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.schemas import (
     DEADLINE,

@@ -323,3 +323,25 @@ async def test_a_label_is_one_line_and_what_is_no_reservation_is_none(tmp_path):
     assert [(holding.label, holding.size) for holding in memory.holdings()] == [("softmax 9 of somebody else", GIB)]
     reservation.release()
     assert memory.holdings() == [] and (held / "folder.held").is_dir()
+
+
+async def test_an_idle_problem_lets_go_of_descriptors_where_they_are_scarce(tmp_path, monkeypatch):
+    forgotten, is_forgotten = [], asyncio.Event()
+
+    async def forget(key: str) -> None:
+        forgotten.append(key)
+        memory.release(key)
+        is_forgotten.set()
+
+    monkeypatch.setattr(problem_memory, "CHECK_S", 0.01)
+    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, 8 * demand()), None, forget, idle_s=0.02)
+    async with memory.using(problem("in use"), facts(1 << 20)):
+        async with memory.using(problem("idle"), facts(1 << 20)):
+            pass
+        await asyncio.sleep(0.1)
+        assert not forgotten, "there are enough"
+        monkeypatch.setattr(problem_memory, "DESCRIPTORS_SHARE", 0.0)
+        await asyncio.wait_for(is_forgotten.wait(), LIMIT_S)
+        await asyncio.sleep(0.1)
+        assert forgotten == ["idle"]
+    await memory.close()

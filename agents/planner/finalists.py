@@ -1,0 +1,96 @@
+"""Finalists: which candidates are timed once more, longer, and which take the place of those that it refutes. Pure."""
+
+from collections.abc import Sequence
+
+from ...schemas import ConfirmationPlanned, Interval, SessionOpened, Verdict
+from .state import PlannedNode, PlannerState
+
+FINALISTS = 3
+"""Candidates that are timed once more before the session closes."""
+
+MORE_PROCESSES = (8, 16)
+"""In how many processes a finalist is timed once its first confirmation, and the one after that, decided nothing."""
+
+
+def first_finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Correct nodes to be timed once more, best first; none that cannot win, and one alone when time is over."""
+    count = _count(opened)
+    if state.finishing == "minutes" and opened.hopeless_below > 0:
+        count = 1
+    return _ranked(state, opened)[: max(1, count)]
+
+
+def further_finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Who is timed once some were: those that are undecided, those that take a place that is free, or the next best
+    while a deadline ends all."""
+    return _undecided(state, opened) or _in_free_places(state, opened) or _next_in_time(state, opened)
+
+
+def is_refuted(node: PlannedNode, first: Interval | None) -> bool:
+    """Whether a finalist, timed anew, shows that its ``first`` timing was false: it is wrong, cannot be a win, or is
+    none and slower than all that was said at first. That the harness failed says nothing of it."""
+    if not node.is_correct or node.obstacle:
+        return node.verdict is not Verdict.harness_error
+    return not node.is_win and first is not None and any(interval.high < first.low for interval in node.counted)
+
+
+def confirmation(node: PlannedNode, rank: int) -> ConfirmationPlanned:
+    """The order to time ``node`` as a finalist, in more processes each time."""
+    if not node.confirmations:
+        return ConfirmationPlanned(rank=rank)
+    return ConfirmationPlanned(rank=rank, processes=MORE_PROCESSES[min(node.confirmations, len(MORE_PROCESSES)) - 1])
+
+
+def _count(opened: SessionOpened) -> int:
+    return int(opened.policy_options.get("finalists", FINALISTS))
+
+
+def _ranked(state: PlannerState, opened: SessionOpened, without: Sequence[PlannedNode] = ()) -> list[PlannedNode]:
+    """Correct nodes that may win, best first."""
+    correct = [
+        node
+        for node in state.correct()
+        if not (node.inherited or node in without or (node.speedup and node.speedup.high < opened.hopeless_below))
+    ]
+    # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
+    return sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))
+
+
+def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Finalists that more samples may show to be wins. None once there is a win, or the time is over."""
+    confirmed = [node for node in state.own() if node.confirmed]
+    if _is_late(state, opened) or any(node.is_correct and node.is_win for node in confirmed):
+        return []
+    return [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
+
+
+def _in_free_places(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """The next best candidates, where fewer than the usual number of finalists stood. None once the time is over."""
+    if not opened.trusts_finalists or _is_late(state, opened):
+        return []
+    confirmed = [node for node in state.own() if node.confirmed]
+    places = max(1, _count(opened)) - _standing(confirmed)
+    return _ranked(state, opened, confirmed)[: max(0, places)]
+
+
+def _standing(confirmed: Sequence[PlannedNode]) -> int:
+    """How many of them nothing has refuted. In older sessions nothing does."""
+    return sum(not node.is_refuted for node in confirmed)
+
+
+def _is_late(state: PlannerState, opened: SessionOpened) -> bool:
+    return state.finishing == "minutes" or (state.is_out_of_time and opened.hopeless_below > 0)
+
+
+def _next_in_time(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Once time is nearly over: the next best candidate after a finalist that is no win, or one that was judged since
+    and is faster than a win, while a deadline ends all."""
+    confirmed = [node for node in state.own() if node.confirmed]
+    wins = [node.speedup.low for node in confirmed if node.is_win and node.speedup]
+    if state.finishing != "minutes" or not opened.reserve or (wins and not opened.awaits_hand_ins):
+        return []
+    count = _count(opened)
+    ranked = _ranked(state, opened, confirmed)
+    if wins:
+        ranked = [node for node in ranked if node.speedup and node.speedup.low > max(wins)]
+    return ranked[:1] if _standing(confirmed) < count else []
