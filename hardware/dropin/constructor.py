@@ -1,7 +1,7 @@
-"""Part of every finished file: which arguments of a constructor go by position and which by name."""
+"""Part of every finished file: which arguments of a constructor or a call go by position and which by name."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -41,6 +41,35 @@ def positional_and_named(make: Callable[..., Any], returned: Any) -> tuple[list[
     if (are_parameters or not has_place) and _binds(signature, first, named):
         return first, named
     return positional, {}
+
+
+def by_position(call: Callable[..., Any], drawn: Any) -> list[Any]:
+    """What ``drawn``, the result of a problem's ``get_inputs()`` or ``inputs(...)``, gives to ``call``, by position.
+
+    A list, a tuple or a tensor is so already. A dictionary has arguments by name; where it leaves one out between
+    those that it has, that one's default stands.
+
+    Raises:
+        TypeError: ``drawn`` is something else, or ``call`` cannot take it so; the message is a noun for it.
+    """
+    if isinstance(drawn, torch.Tensor):
+        return [drawn]
+    if isinstance(drawn, list | tuple):
+        return list(drawn)
+    if not isinstance(drawn, Mapping):
+        raise TypeError(f"a {type(drawn).__name__}")
+    signature = inspect.signature(call)
+    try:
+        signature.bind(**drawn)
+    except TypeError as error:
+        raise TypeError(f"a dictionary that cannot be passed by name ({error})") from None
+    names = [
+        name for name, each in signature.parameters.items() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    if beyond := [str(name) for name in drawn if name not in names]:
+        raise TypeError(f"a dictionary with {', '.join(beyond)}, which can be passed by name alone")
+    last = max((names.index(name) for name in drawn), default=-1)
+    return [drawn[name] if name in drawn else signature.parameters[name].default for name in names[: last + 1]]
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from .conditions import leaves
+from .constructor import by_position
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
@@ -89,7 +90,8 @@ class Carried:
             drawn = self._reference.inputs(torch.Generator().manual_seed(seed), **self._shapes[shape])
         else:
             drawn = self._reference.get_inputs()
-        listed = [drawn] if isinstance(drawn, torch.Tensor) else list(drawn)
+        forward = self._reference.reference if self._model is None else self._model.forward
+        listed = by_position(forward, drawn)
         return [mapped(value, lambda tensor: tensor.to(self.device)) for value in listed]
 
     def pair(self) -> tuple[Callable[..., Any], Callable[..., Any]]:

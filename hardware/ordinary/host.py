@@ -40,7 +40,7 @@ COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 PLAYER = Path(program_runs.__file__).read_text(encoding="utf-8")
 """What plays back a file's compilers; the process has nothing of the package."""
 CONSTRUCTOR = (Path(__file__).parents[1] / "dropin" / "constructor.py").read_text(encoding="utf-8")
-"""What tells the arguments of a module's constructor; read, since importing it imports torch."""
+"""What tells the arguments of a module's constructor and of a call; read, since importing it imports torch."""
 
 T = TypeVar("T")
 
@@ -263,7 +263,7 @@ class OrdinaryHost:
             "seeds": self._seeds[1:],
             "implementation": name,
             "file": text,
-            "constructor": CONSTRUCTOR if self._facts.is_module else "",
+            "constructor": CONSTRUCTOR,
             "built": self._built if name == CANDIDATE else [],
             "player": PLAYER if name == CANDIDATE and self._built else "",
         }

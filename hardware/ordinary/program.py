@@ -169,13 +169,12 @@ class _Problem:
         self._weight_seed = command["seed"]
         self._is_module = command["is_module"]
         self._model: Any = getattr(self._module, "reference", None)
+        self._passing = _executed("_constructor", command["constructor"])
         if self._is_module:
             _seed(command["seed"])
             returned: Any = getattr(self._module, "get_init_inputs", list)()
             make = self._module.Model
-            self._positional, self._named = _executed("_constructor", command["constructor"]).positional_and_named(
-                make, returned
-            )
+            self._positional, self._named = self._passing.positional_and_named(make, returned)
             _seed(command["seed"])
             # Made in main memory: so its weights are the same on every device.
             self._model = make(*self._positional, **self._named).to(self.device)
@@ -193,9 +192,12 @@ class _Problem:
     def _drawn(self, seed: int) -> list[Any]:
         _seed(seed)
         if self._is_module:
-            return _as_list(self._module.get_inputs())
-        generator = torch.Generator().manual_seed(seed)
-        return _as_list(self._module.inputs(generator, **self._module.shapes[self._shape]))
+            drawn, forward = self._module.get_inputs(), self._model.forward
+        else:
+            generator = torch.Generator().manual_seed(seed)
+            drawn, forward = self._module.inputs(generator, **self._module.shapes[self._shape]), self._model
+        inputs: list[Any] = self._passing.by_position(forward, drawn)
+        return inputs
 
     def _drawn_on_device(self, seed: int) -> list[Any] | None:
         """By the device's generator, which is faster; None where the file minds."""
@@ -308,10 +310,6 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _is_floating(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _as_list(drawn: Any) -> list[Any]:
-    return [drawn] if isinstance(drawn, torch.Tensor) else list(drawn)
 
 
 def _nothing(*inputs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which of what ``get_init_inputs()`` returns reaches a constructor by position, and which by name."""
+"""Which of what ``get_init_inputs()`` and ``get_inputs()`` return reaches a call by position, and which by name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from kernelswarm.hardware.dropin.constructor import positional_and_named
+from kernelswarm.hardware.dropin.constructor import by_position, positional_and_named
 
 
 def width_and_hidden(width: int, hidden: int = 8, *, bias: bool = True) -> None: ...
@@ -73,3 +73,35 @@ def test_a_tensor_is_one_argument_and_a_number_is_refused() -> None:
     assert argument is weight and named == {}
     with pytest.raises(TypeError, match="a int"):
         positional_and_named(passing_on, 3)
+
+
+def masked(x: Any, mask: Any = None, scale: float = 1.0, *, causal: bool = False) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("drawn", "expected"),
+    [
+        ([1, 2], [1, 2]),
+        ((1,), [1]),
+        ({"x": 1}, [1]),
+        ({"mask": 2, "x": 1}, [1, 2]),
+        ({"scale": 3.0, "x": 1}, [1, None, 3.0]),
+    ],
+)
+def test_inputs_by_name_are_put_in_order_and_defaults_between_them_stand(drawn: Any, expected: list[Any]) -> None:
+    assert by_position(masked, drawn) == expected
+
+
+@pytest.mark.parametrize(
+    ("drawn", "message"),
+    [
+        ({"mask": 2}, r"cannot be passed by name \(missing a required argument: 'x'\)"),
+        ({"x": 1, "y": 2}, "got an unexpected keyword argument 'y'"),
+        ({"x": 1, "causal": True}, "a dictionary with causal, which can be passed by name alone"),
+        ({1: 2}, "cannot be passed by name"),
+        ({1}, "a set"),
+    ],
+)
+def test_inputs_that_no_call_can_take_are_refused(drawn: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        by_position(masked, drawn)

@@ -31,7 +31,7 @@ REFUSED = {
     "raises when it is imported": HEAD + "raise ValueError('no weights')\n" + SHAPES + INPUTS + REFERENCE,
     "has a reference that raises": HEAD + SHAPES + INPUTS + "def reference(x):\n    return x @ torch.ones(3)\n",
     "has inputs that raise": HEAD + SHAPES + "def inputs(generator, n):\n    raise ValueError('no data')\n" + REFERENCE,
-    "returns inputs of another kind": HEAD + SHAPES + "def inputs(generator, n): return {'x': 1}\n" + REFERENCE,
+    "returns inputs of another kind": HEAD + SHAPES + "def inputs(generator, n): return {'y': 1}\n" + REFERENCE,
     "has an input that is an object": HEAD + SHAPES + "def inputs(generator, n): return [lambda: n]\n" + REFERENCE,
     "has no shapes": HEAD + "shapes = {}\n" + INPUTS + REFERENCE,
     "draws other inputs each time": HEAD

@@ -27,6 +27,15 @@ class Model(nn.Module):
     def forward(self, x):
         return x * self.excite(self.squeeze(x))[:, :, None, None]
 """
+MASKED = """
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+    def forward(self, x, scale=None, mask=None):
+        y = torch.sigmoid(self.linear(x)) + mask
+        return y if scale is None else y * scale
+"""
 EMA = """
 class Model(nn.Module):
     def __init__(self, size):
@@ -56,6 +65,7 @@ MODULES = {
     "encoder": holding(
         "nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0)", "[torch.randn(2, 7, 16)]"
     ),
+    "named": module(MASKED, '{"mask": torch.randn(6, 24), "x": torch.randn(6, 24)}', '{"width": 24}'),
     "se": module(SE, "[torch.randn(2, 8, 5, 5)]", "[8]"),
     "ema": module(EMA, "[torch.randn(6, 10)]", "[10]"),
     "loss": module(

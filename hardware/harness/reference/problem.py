@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from ....schemas import ProblemFormat
-from ...dropin.constructor import positional_and_named
+from ...dropin.constructor import by_position, positional_and_named
 from ...processes.messages import HOST
 from ..calls import backward, state
 from ..calls.answering import Refused, attempt
@@ -147,7 +147,7 @@ class FunctionReference:
             drawn = attempt(lambda: self._inputs(generator, **{**self._shapes[shape], **(sizes or {})}))
         except Refused as refused:
             raise explained(refused, self._problem, f"inputs(generator, ...) fails at shape {shape!r}") from None
-        inputs = _as_list(drawn, self._problem, "inputs(generator, ...)")
+        inputs = _by_position(self._forward, drawn, self._problem, "inputs(generator, ...)")
         return _with_cotangents(inputs, self._forward, seed, self._problem) if self.backward else inputs
 
     def compiled(self, mode: str | None) -> Callable[..., Any]:
@@ -259,7 +259,7 @@ class KernelBenchReference:
             drawn = attempt(self._get_inputs)
         except Refused as refused:
             raise explained(refused, self._problem, "get_inputs() fails") from None
-        return _as_list(drawn, self._problem, "get_inputs()")
+        return _by_position(self._model.forward, drawn, self._problem, "get_inputs()")
 
     def _drawn_on_device(self, seed: int) -> list[Any] | None:
         """The same by the device's generator: a processor draws 6 GB in one thread. None where the file minds."""
@@ -357,14 +357,14 @@ def _callable(problem: Open, module: types.ModuleType, name: str) -> Callable[..
     return attribute  # type: ignore[no-any-return]
 
 
-def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
-    if isinstance(drawn, torch.Tensor):
-        return [drawn]
-    if isinstance(drawn, list | tuple):
-        return list(drawn)
-    raise Refused(
-        f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list, which is passed by position"
-    )
+def _by_position(forward: Callable[..., Any], drawn: Any, problem: Open, source: str) -> list[Any]:
+    try:
+        return by_position(forward, drawn)
+    except TypeError as error:
+        raise Refused(
+            f"{problem.name}.py: {source} returns {error}; return a list, which is passed by position, or a dictionary "
+            "of arguments by name"
+        ) from None
 
 
 def _constructor_arguments(make: Callable[..., Any], returned: Any, problem: Open) -> tuple[list[Any], dict[str, Any]]:
