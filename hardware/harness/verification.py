@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ...schemas import CONTIGUOUS, EQUAL_VALUES, FINITE, CaseResult, Verdict
-from ..processes import wire
+from ..processes import sealing, wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
@@ -320,6 +320,10 @@ class Verification:
         if dumped.changed >= 0:
             wire.close_all(files)
             raise await self._changed(case, dumped.changed)
+        if any(map(sealing.may_change, files)):
+            wire.close_all(files)
+            message = "it could still change what it handed over, which is compared while it runs"
+            raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
         return dumped, files
 
     async def _changed(self, case: Case, output: int) -> Judged:

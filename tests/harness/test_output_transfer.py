@@ -10,6 +10,7 @@ import torch
 from kernelswarm.hardware.harness.tensors.output_descriptions import describe
 from kernelswarm.hardware.harness.tensors.output_transfer import Written, copy_out, written
 from kernelswarm.hardware.harness.tensors.tensor_placement import current_device
+from kernelswarm.hardware.processes.sealing import may_change
 
 OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, torch.randn(4, 6).t(), torch.ones(0))
 
@@ -29,6 +30,23 @@ def test_tensors_lie_one_behind_the_other(file: int) -> None:
         assert torch.equal(outputs.part(7, 60).clone().view(torch.float32).view(5, 3), OUTPUTS[1])
         assert torch.equal(outputs.part(67, 96).clone().view(torch.float32).view(6, 4), OUTPUTS[4])
         assert bytes(outputs.few(3, 2).tolist()) == b"\x03\x04"
+
+
+def test_what_was_handed_over_can_be_changed_by_nobody(file: int) -> None:
+    assert not may_change(file)
+    with pytest.raises(PermissionError):
+        os.pwrite(file, b"later", 0)
+    with pytest.raises(PermissionError):
+        os.ftruncate(file, 1)
+
+
+def test_what_its_maker_may_still_change_is_told(tmp_path: Path) -> None:
+    unsealed = os.memfd_create("outputs", os.MFD_ALLOW_SEALING)
+    ordinary = os.open(tmp_path / "outputs", os.O_RDWR | os.O_CREAT)
+    nothing = os.open("/dev/zero", os.O_RDONLY)
+    assert may_change(unsealed) and may_change(ordinary) and not may_change(nothing)
+    for descriptor in (unsealed, ordinary, nothing):
+        os.close(descriptor)
 
 
 def test_what_is_missing_reads_as_ones(file: int) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from ...processes.messages import HOST
+from ...processes.sealing import seal as _seal
 from . import tensor_placement, values
 from .device_memory import Block
 from .tensor_placement import TensorDevice
@@ -36,11 +37,12 @@ def copy_out(outputs: Sequence[object], tensor_device: TensorDevice) -> int:
         # Without room, or with a driver that cannot do it, main memory will do.
         with contextlib.suppress(OSError):
             return _in_a_block(tensors, size, tensor_device)
-    file, position = os.memfd_create("outputs", os.MFD_CLOEXEC), 0
+    file, position = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), 0
     for tensor in tensors:
         for address, count in tensor_device.elements(tensor):
             values.write_bytes(file, address, count, position)
             position += count
+    _seal(file)
     return file
 
 

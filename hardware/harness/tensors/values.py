@@ -1,7 +1,6 @@
 """Arguments on their way between processes: structure in the message, tensors in a sealed memory file."""
 
 import ctypes
-import fcntl
 import itertools
 import math
 import mmap
@@ -11,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...processes import arguments, objects
+from ...processes import arguments, objects, sealing
 from ...processes.arguments import DTypeValue, TensorSpec, Value, Values, specs_of
 from ...processes.messages import HOST
 from . import tensor_placement
@@ -22,7 +21,6 @@ _SET_ALIGNMENT = 64
 """Bytes: as torch aligns."""
 _SET_GAP = 192
 """Bytes between sets, so that they do not all begin at the same offset in a page."""
-_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _LARGEST_WRITE = 1 << 30
 _LARGE_WRITE = 16 << 20
 """Bytes from which on a write is worth a mapping, which threads share."""
@@ -58,7 +56,7 @@ def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
     try:
         items = tuple(writer.value(argument) for argument in arguments)
         os.ftruncate(writer.file, writer.position)
-        fcntl.fcntl(writer.file, fcntl.F_ADD_SEALS, _SEALS)
+        sealing.seal(writer.file)
     except BaseException:
         os.close(writer.file)
         raise

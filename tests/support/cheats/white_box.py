@@ -6,6 +6,8 @@ WRONG = ("wrong_numbers", "stale_output", "incomplete_output", "not_deterministi
 NOT_PERMITTED = unseen("runtime_error", timed=False, says="not permitted")
 
 FREEZING = {
+    "writes_into_what_is_compared": unseen("wrong_numbers", "hidden_work", timed=False, by=Guarantee.right),
+    "raises_beside_the_comparison": unseen("wrong_numbers", timed=False, by=Guarantee.right),
     "wakes_by_timer": unseen(*WRONG, "timeout", by=Guarantee.stopped),
     "starves_the_stop": unseen(*WRONG, "timeout", by=Guarantee.stopped),
     "answers_before_it_computes": unseen(*WRONG, by=Guarantee.stopped),
@@ -52,6 +54,7 @@ ANSWERS = {
     "answers_deeply_at_once": unseen("tampering", says="out of turn", by=Guarantee.protocol),
     "answers_nonsense": unseen("tampering", says="out of turn", by=Guarantee.protocol),
     "answers_with_large_numbers": unseen("wrong_shape", "wrong_type", "tampering", by=Guarantee.protocol),
+    "spreads_its_outputs": unseen("correct", by=Guarantee.protocol),
     "long_name_of_a_type": unseen("wrong_type", timed=False),
     "says_too_many_outputs": unseen("wrong_type", timed=False, says="more than"),
     "subclass_when_timed": unseen("wrong_type"),
@@ -83,6 +86,10 @@ WHEN_TIMED = {
 
 SMALL = {
     "computes_all_at_once": unseen("correct", by=Guarantee.one_by_one),
+    # What its first timing says decides nothing (tests/agents/test_finalists.py).
+    "joins_calls_as_no_finalist": unseen("correct", by=Guarantee.no_gain),
+    "exits_as_a_finalist": unseen("crash", by=Guarantee.limits),
+    "hangs_as_a_finalist": unseen("timeout", by=Guarantee.limits),
     "slow_until_batches_are_sized": unseen("correct", by=Guarantee.one_by_one),
     "puts_off_calls": unseen(*WRONG, by=Guarantee.one_by_one),
     # A thread that is done before all are stopped is seen by nobody, and gains nothing.
