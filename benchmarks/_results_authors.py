@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from _results_markdown import Record, load_json, ratio, run_line, section, table
+from _shared import counted
 
 AUTHORS = ("generator", "outside")
 FILES = {
@@ -67,3 +68,55 @@ times as fast as the generator's, or as PyTorch's where that is faster. Of {hand
 def _together(row: Record) -> float:
     own = float(row["generator_speedup"])
     return max(own, float(row["outside_speedup"])) / own
+
+
+BARE = "bare.json"
+WAYS = ("bare", "mended", "through")
+
+
+def bare(folder: Path) -> str:
+    """One author with a timer of its own, and through sessions."""
+    record = load_json(folder, BARE)
+    rows = record["rows"]
+    wins = {way: sum(_is_win(row[way]) for row in rows.values()) for way in WAYS}
+    return section(
+        "The same author, bare and through Kernelswarm",
+        """
+A language model wrote a kernel for each of six problems with the problem file and a plain timer
+(`benchmarks/_bare_timer.py`: one seed, a hundredth of tolerance, the mean of calls beside eager's). What that timer
+prints is the claim. The same model then took each problem's task, with the brief, documents and verdicts: eight
+hand-ins, one of them wrong. All kernels were judged like any other (`benchmarks/bare.py`). The model had worked on
+this project before: its bare kernels were
+written as it would write them anywhere, with `-Ofast`, but no blind author's.
+""",
+        run_line(record, BARE),
+        table(
+            ("problem", "claim, over eager", "bare", "bare, without `-Ofast`", "through Kernelswarm"),
+            [[name, _claim(row), *(_judged(row[way]) for way in WAYS)] for name, row in rows.items()],
+        ),
+        f"""
+Verified wins: {wins["bare"]} bare, {wins["mended"]} without `-Ofast`, {wins["through"]} through Kernelswarm. Speedups
+are over the faster of eager and `torch.compile`. The machine was busy, so intervals are wide. `-Ofast` links code that
+flushes denormal numbers in the whole process, which is tampering. The bare kernels' other faults: strided inputs read
+as if they
+were contiguous (two), a variance as a difference of squares, no maximum taken off before `exp`, an exponential of too
+few digits. The author's timer saw none of them.
+""",
+    )
+
+
+def _claim(row: Record) -> str:
+    claimed = row["claimed"]
+    return ratio(claimed["eager_ms"] / claimed["kernel_ms"]) if claimed["is_right"] else "wrong"
+
+
+def _is_win(evaluation: Record) -> bool:
+    speedup = counted(evaluation)
+    return evaluation["verdict"] == "correct" and speedup is not None and speedup["low"] > 1
+
+
+def _judged(evaluation: Record) -> str:
+    speedup = counted(evaluation)
+    if evaluation["verdict"] != "correct" or speedup is None:
+        return str(evaluation["verdict"]).replace("_", " ")
+    return ratio(speedup["median"]) + ("" if _is_win(evaluation) else ", no win")

@@ -1,7 +1,7 @@
 """Does an author win more with the judge than with a timer of its own? One author's kernels, bare and through sessions.
 
-``FOLDER/problems/NAME.py`` with ``FOLDER/bare/NAME.py``, ``mended`` and ``through`` beside: what an author wrote who had
-the problem file and ``_bare_timer.py``, the same with a compiler's options that the judge takes, and what the same
+``FOLDER/problems/NAME.py`` with ``FOLDER/bare/NAME.py``, ``mended`` and ``through`` beside: what an author wrote who
+had the problem file and ``_bare_timer.py``, the same with a compiler's options that the judge takes, and what the same
 author handed in to a session. What the bare author claims is what that timer prints; then the kernels are evaluated in
 turns, against eager, ``torch.compile`` and max-autotune in ordinary processes.
 

@@ -50,7 +50,7 @@ def page(results: Path = RESULTS) -> str:
     """The whole page."""
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
-        *(h100.published(results), h100.kernelbench(results), outside.authors(results)),
+        *(h100.published(results), h100.kernelbench(results), outside.authors(results), outside.bare(results)),
         *(cpu.search(results), cpu.judge(results), cpu.log(results), cpu.seeds(results), cpu.fleet(results)),
     )
     parts = (*sections, ELSEWHERE.strip())
