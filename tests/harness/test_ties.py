@@ -67,9 +67,9 @@ def test_an_argmax_may_point_at_another_of_the_largest() -> None:
 async def test_another_order_of_equal_values_is_wrong_and_named(device: Device, tmp_path: Path) -> None:
     (tmp_path / "sort.py").write_text(SORT)
     problem = load_problem(tmp_path / "sort.py")
-    await device.validate_problem(problem)
+    facts = await device.validate_problem(problem)
     report, _ = await device.compile(LAST_FIRST, "cpp")
-    for judge in (device.verify, device.check):
-        verified = await judge(problem, LAST_FIRST, report)
+    judged = await device.verify(problem, LAST_FIRST, report)
+    for verified in (judged, await device.check(problem, facts, LAST_FIRST, report)):
         assert verified.verdict is Verdict.wrong_numbers and verified.evidence is not None
         assert verified.evidence.message.startswith(EQUAL_VALUES) and "output 1[" in verified.evidence.message

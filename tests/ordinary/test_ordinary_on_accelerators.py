@@ -14,6 +14,7 @@ from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, OrdinaryHosts, Settings, program
 from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
+from kernelswarm.hardware.ordinary.host import CONSTRUCTOR
 from kernelswarm.hardware.ordinary.trust import COMPILES, CONFINED, TRUSTED
 from kernelswarm.schemas import Accelerator
 
@@ -47,6 +48,7 @@ COMMAND = dict(
     seeds=[2, 3],
     implementation="eager",
     file="",
+    constructor=CONSTRUCTOR,
     device="cpu",
 )
 

@@ -1,5 +1,6 @@
 """Between AutoGen's messages and the Messages format of the Anthropic API."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -74,6 +75,7 @@ class MessagesWire:
                 async for event in stream:
                     started = started or event.type == "message_start"
                     ended = ended or event.type == "message_stop"
+                    await asyncio.sleep(0)  # A long answer may be here at once: other agents have their turn.
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 # The SDK builds objects from whatever JSON came, and trips over what is missing in them.
                 raise MalformedAnswer(f"{type(error).__name__}: {error}") from error

@@ -1,5 +1,6 @@
 """Between AutoGen's messages and the Chat Completions format of OpenAI, as other servers speak it too."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class CompletionsWire:
             try:
                 async for chunk in stream:
                     answer.add(chunk)
+                    await asyncio.sleep(0)  # A long answer may be here at once: other agents have their turn.
             except (AttributeError, IndexError, TypeError, UnicodeDecodeError) as error:
                 raise MalformedAnswer(f"{type(error).__name__}: {error}") from error
         return answer.reply(body)
