@@ -47,8 +47,8 @@ class Fleet:
         self.disk = disk
         self.wires: dict[str, Wire] = {}
         self.processes: dict[str, Process] = {}
-        self.before = frozenset(children(os.getpid()))
-        """Children that this process had already: none of theirs is left behind by a round."""
+        self.before = frozenset[int]()
+        """Children that this process has before the fleet's first one: none of theirs is left behind by a round."""
         self.bus: Bus
         self.pool: Pool
         self.hardware: HardwareFacts
@@ -82,6 +82,8 @@ class Fleet:
         self.hardware = await asyncio.to_thread(detect, self.pool, self.home)
         async with Device(self.pool, self.hardware, self.home) as device:
             self.facts = await device.validate_problem(PROBLEM)
+        # Only now: a fork server that tests share may have started for that.
+        self.before = frozenset(children(os.getpid()))
 
     async def add(self, name: str, *command: str, at_the_end: AsyncExitStack) -> Process:
         """Put a process beside the others, with a wire of its own to the server."""
