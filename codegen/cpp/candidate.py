@@ -20,7 +20,7 @@ from ..lowering.normal import normalise
 from ..lowering.plan import Plan
 from ..lowering.pointwise import ORDERED, UNORDERED
 from ..lowering.reassociation import reassociated
-from ..lowering.recurrences import CARRIED, RECURRENCE
+from ..lowering.recurrences import CARRIED, RECURRENCE, STEPS
 from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
@@ -65,7 +65,9 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
 
 
 def _partitioned(graph: Graph, settings: Settings, fusion: Fusion, prefix: str) -> Plan:
-    plan = partition(normalise(graph, settings.variance, on_processor=True), fusion, prefix=prefix)
+    plan = partition(normalise(graph, settings.variance, on_processor=True, sums=True), fusion, prefix=prefix)
+    if any(node.target == STEPS for node in plan.externs):
+        plan = partition(normalise(graph, settings.variance, on_processor=True), fusion, prefix=prefix)
     if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
         plan = partition(normalise(graph, settings.variance, loops=False), fusion, prefix=prefix)
     return plan

@@ -151,6 +151,17 @@ template <typename T> KS_INLINE T ks_nan_min(T x, T m) {  // NaN wins; two choic
   return x != x ? x : r;
 }
 """,
+    "ks_memory": """\
+// Memory of a thread, along cache lines.
+#include <cstdlib>
+template <typename T> struct ks_memory {
+  T* data;
+  explicit ks_memory(int64_t count)
+      : data(static_cast<T*>(std::aligned_alloc(64, (size_t(count) * sizeof(T) + 63) / 64 * 64))) {}
+  ~ks_memory() { std::free(data); }
+  ks_memory(const ks_memory&) = delete;
+};
+""",
     "ks_tile_product": TILE_PRODUCT,
     "ks_segment": """\
 // Segment that element i of a ragged dimension lies in.

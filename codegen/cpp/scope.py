@@ -98,7 +98,7 @@ class Scope:
     def _deserves_name(self, value: Scalar, level: int) -> bool:
         if level == ELEMENT:
             # A load inside a conditional expression would be conditional, and the loop no longer vectorised.
-            always = value.op in ("search", "segment") or (value.op == "load" and self.chooses)
+            always = value.op in ("search", "segment") or (value.op in ("load", "item") and self.chooses)
             return always or self.uses[value.key] > 1 or value.cost > 12
         return value.op not in ("const", "result", "cast") or self.uses[value.key] > 1
 
@@ -109,6 +109,8 @@ class Scope:
             return quotient_text(value, self.text)
         if value.op == "size":
             return self.needs.floats.setdefault(value.data, f"float{len(self.needs.floats)}")
+        if value.op == "item":
+            return f"{value.data}[{self._index(value)}]"
         if value.op == "load":
             buffer, dtype = cname(value.data[0]), value.data[1]
             return load_text(buffer, dtype, index_text(value.polys[0], self.text), self.needs)

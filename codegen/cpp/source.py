@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...schemas import Node
-from ..ir.loops import Buffer, Kernel, SpecialKernel, buffers_read
+from ..ir.loops import Buffer, Kernel, SpecialKernel, SteppedKernel, buffers_read
 from ..ir.poly import Poly, product
 from ..ir.printing import nameless
 from ..ir.scalar import Scalar
@@ -89,7 +89,7 @@ def _kernel(
         outputs = list({store.buffer.name: store.buffer for store in kernel.stores.values()}.values())
     else:
         bodies = special_functions(kernel, settings, needs)
-        outputs = [kernel.buffer]
+        outputs = kernel.buffers
     printed = []
     for suffix, body in bodies.items():
         counting = suffix == "_count"
@@ -116,7 +116,9 @@ def _sizes(kernel: AnyKernel, roots: list[Scalar]) -> tuple[str, ...]:
         for store in kernel.stores.values():
             polys += [store.offset, *store.buffer.shape]
     else:
-        polys += [p for p in kernel.buffer.shape if not any(n.startswith("u") for n in p.names)]
+        shapes = [p for buffer in kernel.buffers for p in buffer.shape]
+        polys += [p for p in shapes if not any(n.startswith("u") for n in p.names)]
+        polys += kernel.axes.values() if isinstance(kernel, SteppedKernel) else ()
     names = names.union(*(p.names for p in polys), *(root.names for root in roots))
     names = {name for name in names if not name.startswith("@") and not re.fullmatch(r"i\d+", name)}
     return tuple(sorted(names))

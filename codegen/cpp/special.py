@@ -1,6 +1,6 @@
 """Running sums, segment offsets and compactions as C++ functions."""
 
-from ..ir.loops import AttentionKernel, RecurrentKernel, ScatterKernel, SpecialKernel
+from ..ir.loops import AttentionKernel, RecurrentKernel, ScatterKernel, SpecialKernel, SteppedKernel
 from ..ir.poly import product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
@@ -10,6 +10,7 @@ from .passes_types import Item, Range, indent
 from .recurrence import recurrence_lines
 from .scatter import scatter_lines
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
+from .steps import stepped_lines
 from .text import Needs, ctype, index_text, store_text
 
 
@@ -19,6 +20,8 @@ def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -
         return _Compact(kernel, settings, needs).functions()
     if isinstance(kernel, RecurrentKernel):
         return {"": recurrence_lines(kernel, settings, needs)}
+    if isinstance(kernel, SteppedKernel):
+        return {"": stepped_lines(kernel, settings, needs)}
     if isinstance(kernel, AttentionKernel):
         return {"": attention_lines(kernel, settings, needs)}
     if isinstance(kernel, ScatterKernel):

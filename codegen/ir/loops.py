@@ -112,8 +112,8 @@ class SpecialKernel:
     - ``scan``: running sum of ``value`` over dimension ``dims[-1]`` for every point of the others, into ``buffer``;
     - ``product``: running product, in the same way;
     - ``offsets``: exclusive running sum of ``value`` over ``dims[0]``, the total behind it, into ``buffer``;
-    - ``recurrence``: :class:`RecurrentKernel`; ``scatter``: :class:`ScatterKernel`; ``attention``:
-      :class:`AttentionKernel`;
+    - ``recurrence``: :class:`RecurrentKernel`; ``steps``: :class:`SteppedKernel`; ``scatter``:
+      :class:`ScatterKernel`; ``attention``: :class:`AttentionKernel`;
     - ``compact``: ``value`` wherever ``mask`` holds, in order, into ``buffer``, whose first size is the number kept.
     """
 
@@ -132,6 +132,11 @@ class SpecialKernel:
     def variables(self) -> tuple[Poly, ...]:
         """The loop variables, outermost first."""
         return tuple(variable(f"i{d}") for d in range(len(self.dims)))
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """What it writes."""
+        return [self.buffer]
 
     def roots(self) -> list[Scalar]:
         """Everything that is computed."""
@@ -172,6 +177,72 @@ class RecurrentKernel(SpecialKernel):
         """Everything that is computed."""
         first = [] if self.first is None else [self.first]
         return [*first, self.value, *(value for state in self.states for value in (state.start, state.after))]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a step computes and keeps: ``value`` at every point of ``over``, summed over ``summed``."""
+
+    name: str
+    """Of the ``local`` that it is; empty: the kernel's result."""
+    dtype: str
+    over: tuple[str, ...]
+    """Variables of :attr:`SteppedKernel.axes`, outermost first."""
+    value: Scalar
+    summed: tuple[str, ...] | None = None
+    """None: nothing is summed, and the value replaces what was there."""
+    is_wide: bool = False
+    """Whether it has a value for each point along the last of the kernel's dimensions, which vectors go along."""
+
+
+def vector_of(part: Part, wide: str) -> str:
+    """The variable that vectors go along in ``part``, empty if it is one number; ``wide`` is that of wide parts."""
+    loops = (*(part.summed or ()), *part.over)
+    return wide if part.is_wide else loops[-1] if loops else ""
+
+
+@dataclass
+class SteppedKernel(SpecialKernel):
+    """Steps that sum over dimensions, one after the other for every point of ``dims``: of kind ``steps``.
+
+    The step is the variable behind those of ``dims``, further ones are in ``axes``.
+    """
+
+    steps: tuple[int, int] = (0, 0)
+    """The first step, and one after the last."""
+    axes: dict[str, Poly] = field(default_factory=dict)
+    """Sizes of what no point has alone, by variable."""
+    is_wide: bool = False
+    """Whether vectors go along the last of ``dims``; else along the last variable of each part."""
+    shared: tuple[Part, ...] = ()
+    """What no step and no point changes."""
+    kept: tuple[Part, ...] = ()
+    """What no step changes."""
+    start: tuple[Part, ...] = ()
+    """The states before the first step."""
+    parts: tuple[Part, ...] = ()
+    """What a step computes, in order; ``offset`` says where its result is stored."""
+    following: dict[str, str] = field(default_factory=dict)
+    """States that are copied at the end of a step, by their names: from where."""
+    first: Part | None = None
+    """What is stored for step 0, where that is none of ``steps``."""
+    offset: Poly = ZERO
+    last: tuple[tuple[Buffer, Poly, Part], ...] = ()
+    """States that are stored behind all steps: where, and as what."""
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """What it writes."""
+        return [self.buffer, *(buffer for buffer, _, _ in self.last)]
+
+    def all_parts(self) -> list[Part]:
+        """Everything that it computes."""
+        first = [] if self.first is None else [self.first]
+        return [*self.shared, *self.kept, *self.start, *first, *self.parts, *(part for _, _, part in self.last)]
+
+    def roots(self) -> list[Scalar]:
+        """Everything that is computed."""
+        return [part.value for part in self.all_parts()]
 
 
 @dataclass

@@ -18,6 +18,7 @@ class Scalar:
     - ``const`` (``data``: the number), ``index`` (``polys[0]`` as an integer), ``size`` (``data``: Python expression),
     - ``quotient`` (``polys``: dividend and divisor; ``data``: its sign): part of an index, only while code is printed,
     - ``load`` (``data``: buffer, ``polys[0]``: element offset), ``result`` (``data``: name of a reduction),
+    - ``local`` (``data``: what a kernel of steps keeps, ``polys``: its place), ``item`` (the same, at an offset),
     - ``piece`` (``polys``: index and the upper bound of every part but the last; ``args``: value in each part),
     - ``search`` (``args[0]``: what is looked for; ``data``: table; ``polys``: its offset and length; ``flag``: right),
     - or an operation on ``args``: ``add``, ``exp``, ``select``, ``cast``, …
@@ -48,7 +49,7 @@ class Scalar:
     @cached_property
     def names(self) -> frozenset[str]:
         """Loop variables and size symbols it depends on; results of reductions appear as ``@name``."""
-        names: set[str] = {f"@{self.data}"} if self.op == "result" else set()
+        names: set[str] = {f"@{self.data}"} if self.op in ("result", "local", "item") else set()
         for arg in self.args:
             names |= arg.names
         for p in self.polys:

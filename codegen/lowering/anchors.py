@@ -10,16 +10,17 @@ from .attention import ATTENTION
 from .lower import SEARCHES, is_lowerable
 from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
-from .recurrences import CARRIED, RECURRENCE
+from .recurrences import CARRIED, LAST, RECURRENCE, STEPS, recurrence_of
 from .reductions import is_reduction
 from .repeated import repeated
+from .step_sums import STEP_SUM
 from .sums_by_index import is_sum_by_index
 from .views import VIEWS, shape_of, squeezed
 
 
 def is_special(node: Node, nodes: dict[str, Node]) -> bool:
     """Whether the node is a scan, a recurrence, a sum by index, a compaction or the offsets of segments."""
-    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, ATTENTION, "aten.cumsum.default"):
+    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, STEPS, LAST, ATTENTION, "aten.cumsum.default"):
         return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
     return is_sum_by_index(node, nodes) or _is_compaction(node, nodes)
 
@@ -73,7 +74,7 @@ class Anchors:
             return not (isinstance(node.literal, Items) and len(node.literal.items) == 1)
         if node.op != "call" or not node.values:
             return node.op == "call"
-        if node.target == CARRIED:
+        if node.target in (CARRIED, STEP_SUM):
             return False
         if node.name in self.given_up or node.name in self.measured:
             return True
@@ -142,8 +143,10 @@ class Anchors:
         """What only a kernel of its own can compute, because it is made of what that kernel holds."""
         carried: set[str] = set()
         for node in self.graph.nodes:
-            is_made = node.op == "call" and node.target != ATTENTION and not carried.isdisjoint(refs(node.args))
-            if node.target == CARRIED or is_made:
+            if node.target == STEPS:
+                carried.update(recurrence_of(node).own)
+            is_made = node.target not in (ATTENTION, STEPS, LAST) and not carried.isdisjoint(refs(node.args))
+            if node.target == CARRIED or (node.op == "call" and is_made):
                 carried.add(node.name)
         return carried
 

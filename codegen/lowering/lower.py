@@ -12,6 +12,7 @@ from .normal import SEGMENT_OF
 from .pointwise import base_name, is_pointwise, literal_operand, literal_rank, pointwise
 from .recurrences import CARRIED
 from .reductions import is_reduction
+from .step_sums import STEP_SUM
 from .views import VIEWS, Index, broadcast, linear, quotients, shape_of, sizes, source_index
 
 CREATIONS = {"full", "zeros", "ones", "full_like", "zeros_like", "ones_like", "scalar_tensor", "arange", "iota"}
@@ -63,7 +64,7 @@ class Lowering:
         if node.target == SEGMENT_OF:
             offsets = self.stored(self._tensor(node, 0))
             return Scalar("segment", "int64", polys=(at[0], shape_of(self._tensor(node, 0))[0]), data=offsets)
-        if is_reduction(node) or node.target == CARRIED:
+        if is_reduction(node) or node.target in (CARRIED, STEP_SUM):
             return self.reduced(node, at)
         if name in VIEWS:
             return self._view(node, name, at, item)

@@ -32,7 +32,12 @@ ADDED = ("float32", "float64", "int64", "int32")
 
 
 def normalise(
-    graph: Graph, variance: str = "two_pass", ragged: bool = True, on_processor: bool = False, loops: bool = True
+    graph: Graph,
+    variance: str = "two_pass",
+    ragged: bool = True,
+    on_processor: bool = False,
+    loops: bool = True,
+    sums: bool = False,
 ) -> Graph:
     """The same graph with compound operators taken apart; node names that others refer to stay.
 
@@ -44,6 +49,7 @@ def normalise(
         on_processor: what pays there: values that are added by number are sums by index, and convolutions of single
             pixels are products.
         loops: recurrences that were captured step by step are one node each.
+        sums: also those whose steps sum over dimensions.
     """
     rewritten: list[Node] = []
     nodes = _out_of_place(assembled(graph.nodes))
@@ -57,7 +63,7 @@ def normalise(
             rewritten.extend(rule(node, by_name, variance))
     linked = _link_items(rewritten)
     if loops:
-        linked = looped(linked)
+        linked = looped(linked, sums)
     if on_processor:
         linked = picked(linked)
     return Graph(nodes=tuple(linked), symbols=graph.symbols, guards=graph.guards)

@@ -74,7 +74,7 @@ class Plan:
     def _owners(self) -> dict[str, AnyKernel]:
         owners: dict[str, AnyKernel] = {}
         for kernel in self.kernels:
-            names = kernel.stores if isinstance(kernel, Kernel) else (kernel.buffer.name,)
+            names = kernel.stores if isinstance(kernel, Kernel) else [buffer.name for buffer in kernel.buffers]
             for name in names:
                 owners.setdefault(name, kernel)
         return owners

@@ -6,7 +6,7 @@ steps are the same operators on the next elements, and on what the step before c
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from msgspec import structs
@@ -16,12 +16,17 @@ from ...schemas import Arg, Expr, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from .pointwise import base_name, is_pointwise
 from .renaming import renamed
+from .step_sums import is_sum, may_sum, selected, spelled
 from .views import VIEWS, resized, shape_of, size_argument, squeezed
 
 RECURRENCE = "ks.recurrence"
 """Its arguments are a :class:`Recurrence`."""
 CARRIED = "ks.carried"
 """A state of a recurrence before a step, while its kernel is made."""
+STEPS = "ks.steps"
+"""A recurrence whose steps sum over dimensions; its arguments are a :class:`Recurrence` too."""
+LAST = "ks.last_state"
+"""What the last step of :data:`STEPS` leaves: the node, and the number of the state."""
 
 _FEWEST = 8
 """Steps from which on a loop is better than all of them in one expression."""
@@ -109,14 +114,19 @@ class _Steps:
     """By what the second step reads of the first: what the third reads of the second."""
     moving: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     """By view of the second step and place of an argument: its value, and how far it moves in a step."""
+    last: dict[str, int] = field(default_factory=dict)
+    """What the last step leaves: the number of its state."""
 
 
 class _Other(Exception):
     """A step differs."""
 
 
-def looped(nodes: list[Node]) -> list[Node]:
-    """The same nodes with a node for every recurrence in the place of its concatenation, or of some of its parts."""
+def looped(nodes: list[Node], sums: bool = False) -> list[Node]:
+    """The same nodes with a node for every recurrence in the place of its concatenation, or of some of its parts.
+
+    With ``sums`` steps may also sum over dimensions, as products of a row do.
+    """
     for cat in [node for node in nodes if node.target == "aten.cat.default"]:
         by_name = {node.name: node for node in nodes}
         forms = {name: str(by_name[name].values) for name in refs(by_name[cat.name].args[:1])}
@@ -124,7 +134,7 @@ def looped(nodes: list[Node]) -> list[Node]:
         for place, run in enumerate(runs):
             if len(run) >= _FEWEST and len(set(run)) == len(run):
                 cut = _cut(nodes, by_name[cat.name], runs, place) if len(runs) > 1 else (nodes, cat.name)
-                nodes = _looped(nodes, *cut)
+                nodes = _looped(nodes, *cut, sums)
                 break
     return nodes
 
@@ -149,20 +159,26 @@ def _dim(cat: Node) -> int:
     return dim % len(cat.values[0].shape)
 
 
-def _looped(given: list[Node], nodes: list[Node], name: str) -> list[Node]:
+def _looped(given: list[Node], nodes: list[Node], name: str, sums: bool) -> list[Node]:
     """``nodes`` with a recurrence for the concatenation ``name``, or what was given."""
     by_name = {node.name: node for node in nodes}
     parts = list(refs(by_name[name].args[:1]))
-    for direction in (1, -1):
-        with suppress(_Other):
-            return _replaced(nodes, by_name[name], _steps(by_name, parts[::direction]), direction)
+    for with_sums in (False, True) if sums else (False,):
+        if with_sums:
+            by_name = {node.name: selected(node, by_name) for node in nodes}
+        for direction in (1, -1):
+            with suppress(_Other):
+                steps = _steps(by_name, parts[::direction], with_sums)
+                return _replaced(list(by_name.values()), by_name[name], steps, direction, with_sums)
     return given
 
 
-def _steps(nodes: dict[str, Node], parts: Sequence[str]) -> _Steps:
+def _steps(nodes: dict[str, Node], parts: Sequence[str], sums: bool) -> _Steps:
     steps = _Steps(nodes, parts, list(_own(nodes, parts)))
     for own in steps.own[1:]:
-        if not 0 < len(own) <= _MOST_NODES or not all(_is_plain(nodes[name]) for name in own):
+        if not 0 < len(own) <= _MOST_NODES:
+            raise _Other
+        if not all(_is_plain(nodes[name]) or (sums and may_sum(nodes[name])) for name in own):
             raise _Other
     roles = [_matched(steps, number) for number in range(2, len(parts))]
     if not steps.states:
@@ -171,8 +187,11 @@ def _steps(nodes: dict[str, Node], parts: Sequence[str]) -> _Steps:
         if any(before.get(after) != role.get(state) for state, after in steps.states.items()):
             raise _Other
     shape = squeezed(shape_of(nodes[parts[1]]))
-    if not shape or any(squeezed(shape_of(nodes[state])) != shape for state in steps.states):
+    if not sums and any(squeezed(shape_of(nodes[state])) != shape for state in steps.states):
         raise _Other
+    if not shape or (sums and not any(is_sum(nodes[name]) for name in steps.own[1])):
+        raise _Other
+    steps.last = {roles[-1][after]: number for number, after in enumerate(steps.states.values()) if after in roles[-1]}
     return steps
 
 
@@ -263,7 +282,7 @@ def _first(steps: _Steps) -> tuple[int, tuple[str, ...]]:
     return 1, tuple(steps.states)
 
 
-def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int) -> list[Node]:
+def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int, sums: bool) -> list[Node]:
     """``nodes`` with the recurrence where its last step is; what else reads a step's result reads it from there."""
     begin, start = _first(steps)
     moving = [(view, place, value, stride) for (view, place), (value, stride) in steps.moving.items() if stride]
@@ -281,13 +300,17 @@ def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int) -> li
     )
     inside = {name: number for number, own in enumerate(steps.own) for name in own if number}
     results = _results(steps, recurrence, cat)
+    target, made = RECURRENCE, list[Node]()
+    if sums:
+        target, (recurrence, made) = STEPS, _with_sums(recurrence, steps, cat)
+        results = {**_last(steps, cat), **results}
     kept: list[Node] = []
     names: dict[str, str] = {}
     is_made = False
     for node in nodes:
         if node.name == cat.name:
             continue
-        if node.name not in inside:
+        if node.name not in inside and not (sums and node.op == "size"):
             outside = [name for name in _read(node) if name in inside]
             if outside and not (is_made and all(name in results for name in outside)):
                 raise _Other
@@ -298,9 +321,40 @@ def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int) -> li
             node = renamed(node, names)
         kept.append(node)
         if node.name == steps.parts[-1]:
-            kept.append(structs.replace(cat, target=RECURRENCE, args=recurrence.args(), kwargs={}))
+            kept += [*made, structs.replace(cat, target=target, args=recurrence.args(), kwargs={})]
             is_made = True
     return kept
+
+
+def _with_sums(recurrence: Recurrence, steps: _Steps, cat: Node) -> tuple[Recurrence, list[Node]]:
+    """The recurrence with nodes of its own, and these: nothing else reads the steps, so they are not computed twice."""
+    nodes = steps.nodes
+    held = {state: f"{cat.name}_state{number}" for number, state in enumerate(recurrence.states)}
+    carried = [Node(name=held[s], op="call", target=CARRIED, values=nodes[s].values) for s in recurrence.states]
+    own = [nodes[name] for name in recurrence.own]
+    result = spelled(own, nodes, held, {(view, at): rest for view, at, *rest in recurrence.moving}, f"{cat.name}_")
+    if result is None:
+        raise _Other
+    names, part = result.names, result.names[recurrence.parts[1]]
+    changed = replace(
+        recurrence,
+        parts=(recurrence.parts[0] if recurrence.begin else part, part),
+        own=tuple(node.name for node in result.own),
+        states=tuple(held.values()),
+        after=tuple(names[after] for after in recurrence.after),
+        moving=tuple((view, at, value, stride) for (view, at), (value, stride) in result.moving.items()),
+    )
+    return changed, [*result.before, *carried, *result.own]
+
+
+def _last(steps: _Steps, cat: Node) -> dict[str, Node]:
+    """Reads of what the last step leaves, by the node that they stand for."""
+    reads = {}
+    for name, number in steps.last.items():
+        args = (Ref(name=cat.name), number)
+        values = steps.nodes[name].values
+        reads[name] = Node(name=f"{cat.name}_last{number}", op="call", target=LAST, args=args, values=values)
+    return reads
 
 
 def _results(steps: _Steps, recurrence: Recurrence, cat: Node) -> dict[str, Node]:

@@ -14,14 +14,14 @@ from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
 from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
 from ..ir.poly import ONE, Poly, poly, product, variable
 from ..ir.scalar import Scalar
-from . import attention, recurrent_kernels, sums_by_index
+from . import attention, recurrent_kernels, stepped_kernels, sums_by_index
 from .anchors import Anchors, is_special
 from .attention import ATTENTION
 from .lower import Lowering
 from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
 from .pointwise import base_name
-from .recurrences import RECURRENCE
+from .recurrences import LAST, RECURRENCE, STEPS
 from .recurrent_kernels import recurrent_kernel
 from .reductions import body_of, describe, finish, is_reduction, result_dtype
 from .sums_by_index import is_sum_by_index, scatter_kernel
@@ -90,6 +90,10 @@ class _Partition:
                 continue
             if node.target == RECURRENCE:
                 self._place_recurrence(node)
+            elif node.target == STEPS:
+                self._place_steps(node)
+            elif node.target == LAST:
+                continue  # The kernel of its steps stores it.
             elif node.target == ATTENTION:
                 self._place_attention(node)
             elif is_sum_by_index(node, self.nodes):
@@ -340,6 +344,17 @@ class _Partition:
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
         self.stored_in[node.name] = kernel
+
+    def _place_steps(self, node: Node) -> None:
+        last = [n for n in self.graph.nodes if n.target == LAST and n.name in self.live and node.name in refs(n.args)]
+        name = f"{self.prefix}kernel{len(self.kernels)}"
+        kernel = stepped_kernels.stepped_kernel(node, name, self.rank[node.name])
+        self._add(kernel)
+        try:
+            stepped_kernels.fill(kernel, node, last, self._lowering(kernel, {}, "element"))
+        except (_Elsewhere, Unsupported):
+            raise Unsupported(node.name, "a step that no kernel takes") from None
+        self.stored_in.update((buffer.name, kernel) for buffer in kernel.buffers)
 
     def _place_attention(self, node: Node) -> None:
         name = f"{self.prefix}kernel{len(self.kernels)}"
