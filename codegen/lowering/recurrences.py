@@ -307,8 +307,10 @@ def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int, sums:
     kept: list[Node] = []
     names: dict[str, str] = {}
     is_made = False
+    dead = _dead(nodes) if sums else set()
+    end = [node.name for node in nodes if node.name in set(steps.parts)][-1]
     for node in nodes:
-        if node.name == cat.name:
+        if node.name == cat.name or node.name in dead:
             continue
         if node.name not in inside and not (sums and node.op == "size"):
             outside = [name for name in _read(node) if name in inside]
@@ -320,10 +322,20 @@ def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int, sums:
                     names[name] = results[name].name
             node = renamed(node, names)
         kept.append(node)
-        if node.name == steps.parts[-1]:
+        if node.name == end:
             kept += [*made, structs.replace(cat, target=target, args=recurrence.args(), kwargs={})]
             is_made = True
     return kept
+
+
+def _dead(nodes: Sequence[Node]) -> set[str]:
+    """Calls whose results nothing needs."""
+    live: set[str] = set()
+    for node in reversed(nodes):
+        if node.op != "call" or node.expr or node.name in live:
+            live.update(() if node.op == "size" else _read(node))
+            live.add(node.name)
+    return {node.name for node in nodes} - live
 
 
 def _with_sums(recurrence: Recurrence, steps: _Steps, cat: Node) -> tuple[Recurrence, list[Node]]:

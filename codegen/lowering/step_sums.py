@@ -159,7 +159,7 @@ class _Spelling:
         place = left
         while place.name in self.own and base_name(place.target) in RESHAPES:
             place = self.nodes[next(refs(place.args))]
-        if place.name not in self.own or place.target != "aten.select.int":
+        if place.name not in self.own or place.target not in ("aten.select.int", "aten.slice.Tensor"):
             return False
         whole = self.nodes[next(refs(place.args))]
         source, weight = self._outside(whole), self._outside(right)
@@ -191,11 +191,10 @@ class _Spelling:
         ]
         at = place.values[0]
         picked = _resized(at, (*at.shape[:-1], width), (*at.example[:-1], example))
-        args = (Ref(name=f"{name}_shaped"), dim, place.args[2])
-        step = self._add(node, "aten.select.int", args, picked, "_step")
-        if (place.name, 2) in self.moving:
-            value, stride = self.moving[place.name, 2]
-            self.result.moving[step.name, 2] = value, stride
+        step = self._add(node, place.target, (Ref(name=f"{name}_shaped"), *place.args[1:]), picked, "_step")
+        for (view, argument), (value, stride) in self.moving.items():
+            if view == place.name:
+                self.result.moving[step.name, argument] = value, stride
         sizes = Items(items=tuple(map(size_argument, shape_of(node))))
         self._add(node, "aten.view.default", (Ref(name=step.name), sizes), node.values[0])
         return True

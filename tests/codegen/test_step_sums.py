@@ -1,0 +1,43 @@
+"""Loops over time whose steps sum over dimensions: one kernel, right at other sizes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from compared import Pair
+from steps_that_sum import CASES
+
+from kernelswarm.codegen.cpp.candidate import plan_of
+from kernelswarm.codegen.ir.loops import SteppedKernel
+from kernelswarm.codegen.ir.tunables import Settings
+from kernelswarm.hardware.capture.capture import capture
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def strided(values: list[Any]) -> list[Any]:
+    return [value.transpose(0, -1).contiguous().transpose(0, -1) for value in values]
+
+
+def single(name: str, values: list[Any]) -> list[Any]:
+    """The inputs with a batch of one."""
+    return [value[:, :1] if name == "spelled_out" and value.ndim == 3 else value[:1] for value in values]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_that_sum_are_one_kernel_and_right_at_any_size(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    target, main, other = CASES[name]
+    pair = Pair(target, main(), "cpp", tmp_path / "candidate.py")
+
+    assert "ks.steps" in pair.source
+    assert len(pair.source.splitlines()) < 1500
+    pair.call(main, falls_back=False)
+    pair.call(other, falls_back=False)
+    pair.call(lambda: strided(other()), falls_back=False)
+    # One row of a batch: captured sizes are at least two.
+    pair.call(lambda: single(name, main()))
