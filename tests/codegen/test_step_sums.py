@@ -8,11 +8,6 @@ import torch
 from compared import Pair
 from steps_that_sum import CASES
 
-from kernelswarm.codegen.cpp.candidate import plan_of
-from kernelswarm.codegen.ir.loops import SteppedKernel
-from kernelswarm.codegen.ir.tunables import Settings
-from kernelswarm.hardware.capture.capture import capture
-
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
