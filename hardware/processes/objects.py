@@ -105,6 +105,8 @@ class _Pickler(pickle.Pickler):
             return (_class_of, _description(value)) if _is_own(value) else NotImplemented
         if isinstance(value, types.FunctionType | types.BuiltinFunctionType):
             return _function(value)
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return complex, ()  # a size in a result that is traced: only the tensors beside it are asked for
         kind = type(value)
         if isinstance(value, dict) and dataclasses.is_dataclass(kind):
             # Results of Hugging Face's models hold every tensor as an item and as a field, and reduce to both.

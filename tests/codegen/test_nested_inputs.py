@@ -46,6 +46,10 @@ def an_object(x: torch.Tensor) -> Output:
     return Output(torch.tanh(x), 3, x.square().mean())
 
 
+def with_sizes(x: torch.Tensor) -> Output:
+    return Output(torch.tanh(x), x.shape[0] * x.shape[1], x.square().mean())
+
+
 def gaussian(x: torch.Tensor, y: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
     return F.gaussian_nll_loss(x, y, variance, full=True)
 
@@ -58,6 +62,7 @@ def case(name: str, count: int) -> tuple[Any, list[Any]]:
         "object": (of_an_object, [x, Settings(0.5, torch.rand(8))]),
         "named tuple": (named, [x]),
         "dataclass": (an_object, [x]),
+        "sizes in a dataclass": (with_sizes, [x]),
         "gaussian": (gaussian, [x, torch.randn(count, 8), torch.rand(count, 8)]),
         "LSTM cell": (torch.nn.LSTMCell(8, 4), [x, (torch.randn(count, 4), torch.randn(count, 4))]),
     }[name]
@@ -70,7 +75,9 @@ def parts(value: Any) -> list[torch.Tensor]:
     return [part for item in items for part in parts(item)]
 
 
-@pytest.mark.parametrize("name", ["dictionary", "object", "named tuple", "dataclass", "gaussian", "LSTM cell"])
+@pytest.mark.parametrize(
+    "name", ["dictionary", "object", "named tuple", "dataclass", "sizes in a dataclass", "gaussian", "LSTM cell"]
+)
 def test_a_draft_is_right_by_its_kernels_and_by_its_plain_calls(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     target, inputs = case(name, 5)
