@@ -17,11 +17,14 @@ from .scope import FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text
 
 
-def kernel_body(kernel: Kernel, settings: Settings, needs: Needs) -> list[str]:
-    """Statements of the C++ function for ``kernel``; arguments are named as :func:`signature` names them."""
+def kernel_body(kernel: Kernel, settings: Settings, needs: Needs, exact: frozenset[str] = frozenset()) -> list[str]:
+    """Statements of the C++ function for ``kernel``; arguments are named as :func:`signature` names them.
+
+    Exponentials of the nodes ``exact`` may be subnormal.
+    """
     kernel = collapse(kernel)
     if settings.math == "accurate" and not settings.online:
-        kernel = from_maxima(kernel)
+        kernel = from_maxima(kernel, exact)
     if kernel.reduced is None:
         return _Rows(_as_rows(kernel), settings, needs, pointwise=True).lines()
     if not kernel.outer:

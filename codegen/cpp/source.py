@@ -11,6 +11,7 @@ from ..ir.printing import nameless
 from ..ir.scalar import Scalar
 from ..ir.tunables import Settings
 from ..lowering.in_place import overwritten
+from ..lowering.online import deciding_exponentials
 from ..lowering.plan import Plan
 from .lookup import snippet as lookup_snippet
 from .math import snippet
@@ -66,9 +67,10 @@ def library(plans: Sequence[Plan], settings: Settings) -> Library:
     """By what they say without names: the name of the first function that says it."""
     parts: list[str] = []
     functions: dict[str, tuple[Function, ...]] = {}
+    exact = frozenset[str]().union(*(deciding_exponentials(plan.graph) for plan in plans))
     for plan, kernel in [(owner, kernel) for owner in plans for kernel in owner.kernels]:
         reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
-        printed = _kernel(kernel, plan.nodes, settings, needs, reused)
+        printed = _kernel(kernel, plan.nodes, settings, needs, reused, exact)
         for function, text in printed:
             first = texts.setdefault(nameless(text, [function.name, *_DECLARED.findall(text)]), function.name)
             if first == function.name:
@@ -81,11 +83,16 @@ def library(plans: Sequence[Plan], settings: Settings) -> Library:
 
 
 def _kernel(
-    kernel: AnyKernel, nodes: Mapping[str, Node], settings: Settings, needs: Needs, reused: dict[str, str]
+    kernel: AnyKernel,
+    nodes: Mapping[str, Node],
+    settings: Settings,
+    needs: Needs,
+    reused: dict[str, str],
+    exact: frozenset[str],
 ) -> list[tuple[Function, str]]:
     needs.floats = {}
     if isinstance(kernel, Kernel):
-        bodies = {"": kernel_body(kernel, settings, needs)}
+        bodies = {"": kernel_body(kernel, settings, needs, exact)}
         outputs = list({store.buffer.name: store.buffer for store in kernel.stores.values()}.values())
     else:
         bodies = special_functions(kernel, settings, needs)

@@ -1,9 +1,20 @@
 """Finds softmax pairs: a maximum over a row, and the sum of ``exp(element - maximum)`` over the same row."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...hardware.machine.work import refs
+from ...schemas import Graph
 from ..ir.loops import Accumulation, Kernel
 from ..ir.scalar import Scalar
+
+_DECIDING = (
+    "argmax", "argmin", "max", "min", "topk", "sort", "argsort", "kthvalue", "median", "mode", "eq", "ne", "gt", "ge",
+    "lt", "le", "sign", "sgn", "nonzero", "logical_not", "any", "all", "log", "log2", "log10",
+)  # fmt: skip
+"""Operators to which the smallest number is another one than zero."""
+_MIXING = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "scaled_dot_product_attention")
+"""Operators that add up so much that the smallest numbers are lost."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +40,23 @@ def online_pairs(kernel: Kernel) -> list[OnlinePair]:
     return pairs
 
 
-def from_maxima(kernel: Kernel) -> Kernel:
-    """The same kernel with the exponentials of distances from a row's maximum named: none of them is above 1."""
-    pairs = {pair.total.body.key for pair in online_pairs(kernel) if pair.total.dtype == "float32"}
+def deciding_exponentials(graph: Graph) -> frozenset[str]:
+    """Exponentials on which something decides: of two gates that are subnormal the larger one is the second choice,
+    of two zeros the first one is."""
+    read: set[str] = set()
+    for node in reversed(graph.nodes):
+        operator = node.target.removeprefix("aten.").split(".")[0]
+        to_bool = operator == "_to_copy" and bool(node.values) and node.values[0].dtype == "bool"
+        if operator in _DECIDING or to_bool or (node.name in read and operator not in _MIXING):
+            read.update(refs((*node.args, *node.kwargs.values())))
+    return frozenset(node.name for node in graph.nodes if node.name in read and node.target.startswith("aten.exp."))
+
+
+def from_maxima(kernel: Kernel, exact: Iterable[str] = ()) -> Kernel:
+    """The same kernel with the exponentials of distances from a row's maximum named: none of them is above 1, and
+    subnormal ones may be 0. Those of the nodes ``exact`` stay as they are."""
+    bodies = (pair.total.body for pair in online_pairs(kernel) if pair.total.dtype == "float32")
+    pairs = {body.key for body in bodies if not {*exact} & {*body.label}}
 
     def change(node: Scalar) -> Scalar | None:
         return Scalar("exp_down", node.dtype, node.args, label=node.label) if node.key in pairs else None
