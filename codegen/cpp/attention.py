@@ -98,8 +98,8 @@ class _Attention:
             *indent(
                 [
                     f"const int64_t ks_row = 2 * ks_width + 2 * ks_out_width + {TILE} + 4;",
-                    f"std::unique_ptr<float[]> ks_memory(new float[{TILE} * ks_row]);",
-                    f"float *ks_turned = ks_memory.get(), *ks_key_rows = ks_turned + {TILE} * ks_width;",
+                    f"ks_array<float> ks_memory({TILE} * ks_row);",
+                    f"float *ks_turned = ks_memory.data, *ks_key_rows = ks_turned + {TILE} * ks_width;",
                     f"float *ks_value_rows = ks_key_rows + {TILE} * ks_width;",
                     f"float *ks_sums = ks_value_rows + {TILE} * ks_out_width;",
                     f"float *ks_scores = ks_sums + {TILE} * ks_out_width, *ks_top = ks_scores + {TILE * TILE};",
@@ -127,8 +127,8 @@ class _Attention:
         score = self._filled("ks_scores[j * 64 + i]", kernel.value)
         lines = [
             f"const int64_t first = ks_tile * {TILE}, ks_count = ks_min<int64_t>({TILE}, ks_queries - first);",
-            "std::fill_n(ks_turned, 64 * ks_width, 0.0f);",
-            "std::fill_n(ks_sums, 64 * ks_out_width, 0.0f);",
+            "std::memset(ks_turned, 0, 64 * ks_width * sizeof(float));",
+            "std::memset(ks_sums, 0, 64 * ks_out_width * sizeof(float));",
             "for (int i = 0; i < 64; ++i) { ks_top[i] = -INFINITY; total[i] = 0; }",
             *_loop("for (int64_t i = 0; i < ks_count; ++i) {", [at_query, *_simd(wide, query)]),
             f"for (int64_t left = 0; left < ks_keys; left += {TILE}) {{",

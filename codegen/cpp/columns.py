@@ -205,9 +205,7 @@ class _Columns:
         width, tile = self._size(self.kernel.outer[-1]), self.settings.tile
         lines = [f"const int64_t tiles = ({width} + {tile - 1}) / {tile};"] if self.full else []
         for a in self.full:
-            lines.append(
-                f"std::unique_ptr<{ctype(a.dtype)}[]> {cname(a.name)}_part(new {ctype(a.dtype)}[{self._partials()}]);"
-            )
+            lines.append(f"ks_array<{ctype(a.dtype)}> {cname(a.name)}_part({self._partials()});")
         nest = [f"const int64_t width = ks_min<int64_t>({tile}, {width} - left);", *body]
         nest = [f"for (int64_t left = 0; left < {width}; left += {tile}) {{", *indent(nest), "}"]
         for name, dim in reversed(list(zip(self.outer, self.kernel.outer[:-1], strict=True))):

@@ -5,14 +5,19 @@ from collections.abc import Iterable
 from .tile_product import TILE_PRODUCT
 
 ALWAYS = """\
-#include <algorithm>
-#include <memory>
 #include <omp.h>
 #include <sys/mman.h>
 
 template <typename T> KS_INLINE T ks_max(T a, T b) { return a > b ? a : b; }
 template <typename T> KS_INLINE T ks_min(T a, T b) { return a < b ? a : b; }
 KS_INLINE int64_t ks_clip(int64_t x, int64_t low, int64_t high) { return ks_min(ks_max(x, low), high); }
+template <typename T> struct ks_array {  // its own, as reading <memory> takes as long as compiling a small kernel
+  T* const data;
+  explicit ks_array(int64_t count) : data(new T[count]) {}
+  ks_array(const ks_array&) = delete;
+  ~ks_array() { delete[] data; }
+  T& operator[](int64_t place) const { return data[place]; }
+};
 """
 
 HELPERS: dict[str, str] = {
@@ -31,7 +36,7 @@ static void ks_huge_pages(void* data, int64_t bytes) {
 """,
     "ks_stream": """\
 #if defined(__SSE2__)
-#include <immintrin.h>
+#include <emmintrin.h>  // reading all of <immintrin.h> takes longer than compiling the kernel
 #endif
 
 // Copies past the caches: an ordinary store would first read the line it writes to.
@@ -41,17 +46,9 @@ template <typename T> KS_INLINE void ks_stream(T* out, const T* in, int64_t coun
   for (; k < count && (uintptr_t(out + k) & 63); ++k) out[k] = in[k];
   const int64_t step = 64 / int64_t(sizeof(T));
   for (; k + step <= count; k += step) {
-#if defined(__AVX512F__)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(out + k), _mm512_loadu_si512(in + k));
-#elif defined(__AVX__)
-    for (int64_t l = 0; l < step; l += step / 2)
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(out + k + l),
-                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + k + l)));
-#else
     for (int64_t l = 0; l < step; l += step / 4)
       _mm_stream_si128(reinterpret_cast<__m128i*>(out + k + l),
                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + k + l)));
-#endif
   }
   for (; k < count; ++k) out[k] = in[k];
 #else
@@ -164,6 +161,8 @@ template <typename T> struct ks_memory {
 """,
     "ks_tile_product": TILE_PRODUCT,
     "ks_segment": """\
+#include <algorithm>
+
 // Segment that element i of a ragged dimension lies in.
 KS_INLINE int64_t ks_segment(int64_t i, const int64_t* __restrict offsets, int64_t n) {
   return std::upper_bound(offsets + 1, offsets + n, i) - (offsets + 1);

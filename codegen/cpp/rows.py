@@ -232,8 +232,7 @@ class _Rows:
             size = self._size(self.kernel.inner[-1])
             lines.append(f"const int64_t chunks = ({size} + {self.settings.block - 1}) / {self.settings.block};")
         for a in self.full:
-            t = ctype(a.dtype)
-            lines.append(f"std::unique_ptr<{t}[]> {cname(a.name)}_part(new {t}[{self._partials()}]);")
+            lines.append(f"ks_array<{ctype(a.dtype)}> {cname(a.name)}_part({self._partials()});")
         nest, loops = self._outer_loops(row)
         if not loops:
             return [*lines, *nest]
@@ -282,8 +281,8 @@ class _Rows:
         size = self._size(self.kernel.inner[-1])
         t = ctype(dtype)
         return [
-            f"std::unique_ptr<{t}[]> {name}_memory(new {t}[{size}]);",
-            f"{t}* __restrict {name} = {name}_memory.get();",
+            f"ks_array<{t}> {name}_memory({size});",
+            f"{t}* __restrict {name} = {name}_memory.data;",
         ]
 
     # After all rows

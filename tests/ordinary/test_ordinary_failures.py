@@ -2,10 +2,11 @@
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from kernelswarm.hardware.harness.timing import idle_check
 from kernelswarm.hardware.harness.timing.effort import Effort
@@ -153,6 +154,23 @@ def kernel(x, w):
 """
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def little(
+    home: Path, facts_of: Callable[[Problem], Awaitable[ProblemFacts]], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[OrdinaryHost]:
+    """Of a problem so little that keeping its answers pays."""
+    source = SCALE.replace("rows=64, cols=512", "rows=4, cols=64")
+    problem = problem_from(tmp_path_factory.mktemp("problem"), source, "little")
+    host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await facts_of(problem))
+    yield host
+    await host.close()
+
+
+@pytest.mark.parametrize("text", [RIGHT, PREPARED_BY_ADDRESS])
+async def test_who_computes_every_answer_counts(text: str, little: OrdinaryHost, home: Path) -> None:
+    assert "candidate" in (await little.time(text, Lease(POOL, home), effort=Effort(processes=1))).median_ms
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -161,24 +179,12 @@ def kernel(x, w):
     ],
 )
 async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
-    home: Path,
-    facts_of: Callable[[Problem], Awaitable[ProblemFacts]],
-    tmp_path: Path,
-    text: str,
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
+    text: str, expected: str, little: OrdinaryHost, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = problem_from(tmp_path, SCALE.replace("rows=64, cols=512", "rows=4, cols=64"), "little")
-    little = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await facts_of(problem))
-    try:
-        for right in (RIGHT, PREPARED_BY_ADDRESS):
-            await little.time(right, Lease(POOL, home), effort=Effort(processes=1))
-        # Who is honest has all tries; who keeps answers is as slow at each.
-        monkeypatch.setattr(unseen, "TRIES", 2)
-        with pytest.raises(Missing, match=expected):
-            await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
-    finally:
-        await little.close()
+    # Who is honest has all tries; who keeps answers is as slow at each.
+    monkeypatch.setattr(unseen, "TRIES", 2)
+    with pytest.raises(Missing, match=expected):
+        await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
 
 
 async def test_who_rested_and_wakes_for_a_moment_is_not_restless(monkeypatch: pytest.MonkeyPatch) -> None:
