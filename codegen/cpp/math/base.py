@@ -39,7 +39,7 @@ class Snippet:
 
 
 PRELUDE = """\
-// Leaves Bessel functions and their like out of libstdc++'s <cmath>: reading them takes half of the time of all headers.
+// Leaves Bessel functions and their like out of libstdc++'s <cmath>: reading them takes half the time of all headers.
 #define _GLIBCXX_BITS_SPECFUN_H 1
 #include <cmath>
 #include <cstdint>
