@@ -62,12 +62,14 @@ class Library:
 
 def library(plans: Sequence[Plan], settings: Settings) -> Library:
     """Print all kernels of the plans, whose names differ; a function that repeats another but for names, once."""
-    needs = Needs(settings.math)
     texts: dict[str, str] = {}
     """By what they say without names: the name of the first function that says it."""
     parts: list[str] = []
     functions: dict[str, tuple[Function, ...]] = {}
     exact = frozenset[str]().union(*(deciding_exponentials(plan.graph) for plan in plans))
+    if exact and settings.math in ("short", "fast"):
+        settings = replace(settings, math="accurate")  # the others give 0 for subnormal exponentials
+    needs = Needs(settings.math)
     for plan, kernel in [(owner, kernel) for owner in plans for kernel in owner.kernels]:
         reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
         printed = _kernel(kernel, plan.nodes, settings, needs, reused, exact)

@@ -111,9 +111,13 @@ def test_scores_far_below_the_maximum_cost_no_more_than_others(tmp_path: Path) -
     pair.call(lambda: [torch.tensor([[0.0, float("-inf"), -90, 1]] * 2)], falls_back=False)
 
 
+@pytest.mark.parametrize("math", ["accurate", "fast"])
 @pytest.mark.parametrize("decides", [lambda gates: gates.argmin(-1), torch.log, lambda gates: gates.bool()])
-def test_gates_on_which_something_decides_may_be_subnormal(decides: Any, tmp_path: Path) -> None:
-    pair = Pair(lambda x: decides(torch.softmax(x * 2, -1)), [torch.randn(64, 49)], "cpp", tmp_path / "gates.py")
+def test_gates_on_which_something_decides_may_be_subnormal(decides: Any, math: str, tmp_path: Path) -> None:
+    def gated(x: Any) -> Any:
+        return decides(torch.softmax(x * 2, -1))
+
+    pair = Pair(gated, [torch.randn(64, 49)], "cpp", tmp_path / "gates.py", math=math)
     assert "ks_exp_down_accurate" not in pair.source
     far = torch.linspace(0, -51, 49).expand(64, 49).contiguous()  # twice that is -102: exp of it is subnormal
     pair.call(lambda: [far], falls_back=False)
