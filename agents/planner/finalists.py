@@ -57,11 +57,17 @@ def _ranked(state: PlannerState, opened: SessionOpened, without: Sequence[Planne
 
 
 def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
-    """Finalists that more samples may show to be wins. None once there is a win, or the time is over."""
+    """Finalists that more samples may show to be wins: the best of them. None once there is a win, or the time is over.
+
+    Others follow if it is none; older sessions timed all of them at once.
+    """
     confirmed = [node for node in state.own() if node.confirmed]
     if _is_late(state, opened) or any(node.is_correct and node.is_win for node in confirmed):
         return []
-    return [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
+    undecided = [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
+    if not opened.trusts_finalists or not undecided:
+        return undecided
+    return [max(undecided, key=lambda node: min(interval.low for interval in node.counted))]
 
 
 def _in_free_places(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:

@@ -325,24 +325,30 @@ class OrdinaryHost:
 
     async def _compare(self, candidate: Runner) -> None:
         """Its first calls, on every copy of the inputs, against eager's first calls."""
-        got = await _in_thread(lambda: self._outputs(candidate))
-        for expected, outputs in zip(self._expected, got, strict=True):
-            self._must_agree(expected, outputs)
+        await _in_thread(lambda: self._compare_outputs(candidate))
 
     async def _compare_timed(self, candidate: Runner) -> None:
         """What its last timed call returned."""
-        got = await _in_thread(lambda: candidate.process.kept(self._sample_seed, candidate.seconds))
+        await _in_thread(lambda: self._compare_kept(candidate))
+
+    # Both wait and compare in a thread: large outputs take longer than the event loop can spare.
+    def _compare_outputs(self, runner: Runner) -> None:
+        for expected, outputs in zip(self._expected, self._outputs(runner), strict=True):
+            self._must_agree(expected, outputs)
+
+    def _compare_kept(self, runner: Runner) -> None:
+        got = runner.process.kept(self._sample_seed, runner.seconds)
         if not 0 <= got.copy < len(self._expected):
             raise Missing("the finished file answers nonsense")
         self._must_agree(self._expected[got.copy], got)
+
+    def _outputs(self, runner: Runner) -> list[Sampled]:
+        return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
 
     def _must_agree(self, expected: Sampled, got: Sampled) -> None:
         clause = difference(expected, got, bound=self._facts.error_bound or 0.0)
         if clause:
             raise Missing(f"the finished file does not give in an ordinary process what eager gives: {clause}")
-
-    def _outputs(self, runner: Runner) -> list[Sampled]:
-        return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
 
     async def _end_baselines(self) -> None:
         await self._end([*(runner.process for runner in self._baselines), *self._waiting.values()])

@@ -107,6 +107,31 @@ def test_a_finalist_of_whom_the_harness_could_not_tell_keeps_its_place() -> None
     assert search.closed() is not None
 
 
+@pytest.mark.parametrize("best_first", [True, False])
+def test_the_best_of_the_undecided_is_timed_again_before_the_others(best_first: bool) -> None:
+    search = Ring(budget=3, trusts_finalists=best_first, confirmations=2)
+    for number in (1, 2, 3):
+        search.tell(given.diagnosed(1.5), f"n00{number}")
+    for node, spread in {"n001": 0.4, "n002": 0.2, "n003": 0.3}.items():
+        wide = given.interval(1.2, spread)
+        search.tell(given.diagnosed(1.2, confirmation=True, speedup=wide), node)
+    again = [node for node, times in _times_confirmed(search).items() if times == 2]
+    assert again == (["n002"] if best_first else ["n001", "n002", "n003"])
+    if best_first:
+        search.tell(given.diagnosed(1.005, confirmation=True), "n002")
+        assert _times_confirmed(search)["n003"] == 2, "the next best follows"
+        search.tell(given.diagnosed(1.3, confirmation=True), "n003")
+        closed = search.closed()
+        assert closed is not None and closed.win, "none follows a win"
+
+
+def _times_confirmed(search: Ring) -> dict[str, int]:
+    times: dict[str, int] = {}
+    for node in confirmations(search.decisions):
+        times[node] = times.get(node, 0) + 1
+    return dict(sorted(times.items()))
+
+
 @pytest.mark.parametrize("confirmed_alone", [True, False])
 def test_an_evaluation_that_is_interrupted_before_its_second_timing_is_no_win(confirmed_alone: bool) -> None:
     search = Ring(budget=1, evaluation=True, trusts_finalists=confirmed_alone)
