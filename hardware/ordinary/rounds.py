@@ -78,7 +78,9 @@ class Runner:
                 break
             self._grow(elapsed)
         # A call that takes so long has displaced what others left before it ends, and has found its threads.
-        self.warm = 1 if ns >= SLOW_NS else max(self.copies, self._calls_in(WARM_NS, max(ns, 1)))
+        # On a busy machine it is heard late that a batch has begun: it then seems to take microseconds.
+        warm = min(MOST_CALLS, self._calls_in(WARM_NS, max(ns, 1)))
+        self.warm = 1 if ns >= SLOW_NS else max(self.copies, warm)
         self.is_calibrated = True
         self.process.wait_until_idle()
 
@@ -91,8 +93,9 @@ class Runner:
         self.others.end()
         elapsed, ns = self._batch(self.warm)
         self.samples.append(max(1, round(ns / self.calls)))
-        if elapsed < BATCH_NS / 2:
-            self._grow(elapsed)
+        usual = max(elapsed, round(median(self.samples) * self.calls))
+        if usual < BATCH_NS / 2:
+            self._grow(usual)
         self.process.wait_until_idle()
         self.others.begin()
 

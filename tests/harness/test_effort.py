@@ -113,3 +113,29 @@ def test_before_a_slow_call_of_an_ordinary_process_one_warms_up(
     calibrations = 4
     assert len(part.samples(CANDIDATE)) == least
     assert clock.calls == calibrations + least * 2 * calls
+
+
+@dataclass
+class HeardLate(Calls):
+    """That some of its batches have begun is heard as they end."""
+
+    late: tuple[int, ...] = ()
+    batches: int = 0
+
+    def time(self, calls: int, seconds: float, *, warm: int = 0, nothing: bool = False) -> int:
+        ns = super().time(calls, seconds, warm=warm, nothing=nothing)
+        self.batches += not nothing
+        return 2_000 if self.batches in self.late and not nothing else ns
+
+
+@pytest.mark.parametrize("late", [(2,), (8,), (8, 9), (16,)])
+@pytest.mark.parametrize("call_s", [1e-6, 1e-3, 0.02])
+def test_a_batch_that_was_heard_late_makes_no_endless_one(clock: Clock, call_s: float, late: tuple[int, ...]) -> None:
+    candidate = HeardLate(clock, call_s, late=late)
+    runners = [
+        rounds.Runner("eager", Calls(clock, call_s), 3, math.inf),
+        rounds.Runner(CANDIDATE, candidate, 3, math.inf),
+    ]  # type: ignore[arg-type]
+    rounds.hold(runners[:1], runners[1])
+    longest = max(10 * rounds.BATCH_NS, 10 * 3 * call_s * 1e9)
+    assert max(runners[1].warm, runners[1].calls) * call_s * 1e9 <= longest
