@@ -204,3 +204,35 @@ async def test_gradients_of_parameters(
     assert (report.verdict, report.gradients) == (verdict, gradients), report.evidence
     if report.evidence is not None:
         assert "the gradient of linear.bias[" in report.evidence.message
+
+
+BESIDE_ZERO = """
+import torch
+shapes = {"main": dict(rows=64, cols=48)}
+def inputs(generator, rows, cols):
+    x = torch.randn(rows, cols, generator=generator, dtype=torch.float64)
+    w = torch.randn(cols, 32, generator=generator, dtype=torch.float64)
+    first = w[:, 0]
+    x[:ROWS] -= torch.outer(x[:ROWS] @ first / (first @ first), first)
+    return [x.float(), w.float()]
+def reference(x, w): return torch.relu(x @ w)
+"""
+REVERSED = "import torch\ndef kernel(x, w):\n    return torch.relu(x.flip(-1) @ w.flip(0))\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "candidate", "verdict"),
+    [
+        ("8", REVERSED, Verdict.correct),
+        # Of some draws only: others are taken.
+        ("int(8 * (x[0, 0] > 0))", REVERSED, Verdict.correct),
+        ("8", REVERSED.replace("x.flip(-1)", "x.detach().flip(-1)"), Verdict.wrong_gradients),
+        ("8", REVERSED.replace("(x.flip", "(torch.cat([x[:8], x[8:9].detach(), x[9:]]).flip"), Verdict.wrong_gradients),
+    ],
+)
+async def test_gradients_that_hang_on_a_rounding_convict_nobody_and_hide_no_other(
+    device: Device, tmp_path: Path, rows: str, candidate: str, verdict: Verdict
+) -> None:
+    report = await verified(device, tmp_path, BESIDE_ZERO.replace("ROWS", rows), candidate)
+    assert report.verdict is verdict, report.evidence
+    assert report.gradients == ("own" if verdict is Verdict.correct else "")

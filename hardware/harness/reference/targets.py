@@ -73,7 +73,7 @@ def targets_of(
         for seed, way in itertools.product(range(2 if shake else 1), NEARLY_EQUAL):
             with TieOrder(move=way * epsilon, seed=seed):
                 reordered.append(precise_for(0.0))
-    share = min(32 * epsilon, max(FAR, epsilon))
+    share = far_share(epsilon)
     ways = (share, -share) if values.size_of(inputs) <= REDRAWN_BYTES else (share,)
     is_moved = ties.met_step or (shake and epsilon < share)
     far = [precise_for(way, count) for way in ways] if is_moved else []
@@ -122,6 +122,11 @@ def epsilon_of(outputs: list[Any]) -> float:
         torch.finfo(output.dtype).eps for output in outputs if isinstance(output, torch.Tensor) and _is_floating(output)
     ]
     return float(min(epsilons, default=torch.finfo(torch.float32).eps))
+
+
+def far_share(epsilon: float) -> float:
+    """By how much inputs move to find what jumps in answers of such an epsilon."""
+    return min(32 * epsilon, max(FAR, epsilon))
 
 
 def _movements(inputs: list[Any], outputs: list[Any]) -> int:

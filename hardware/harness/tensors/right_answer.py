@@ -139,6 +139,11 @@ class RightAnswer:
     def _is_alike(self, answer: Any) -> bool:
         return answer is not None and self._oracle.numel() > 0 and flat(answer, False).numel() == self._oracle.numel()
 
+    @property
+    def jumps(self) -> bool:
+        """Whether the right value of some elements hangs on a rounding."""
+        return self._jumps is not None
+
     def _may_be_rounded(self) -> bool:
         """Whether the oracle is too large to keep in float64, and float32 says as much for the bound that holds."""
         if self._oracle.numel() <= LARGE or not self.float64 or self.dtype not in ("float32", "float16", "bfloat16"):
