@@ -16,7 +16,7 @@ def closing(state: PlannerState) -> SessionClosed:
     correct = [node for node in state.correct() if not node.inherited]
     confirmed = [node for node in correct if node.confirmed]
     worth = state.opened.worth if state.opened is not None else _median
-    best = _best(confirmed or correct, worth)
+    best = _best(confirmed or correct, worth, state.opened)
     # Where ordinary processes have their say, only finalists were timed there.
     has_ordinary = any(_is_timed_ordinarily(node) for node in confirmed)
     # Sessions of older versions knew one confirmation at most, and went by the judge where there was none.
@@ -56,11 +56,12 @@ def _median(speedup: Interval) -> float:
     return speedup.median
 
 
-def _best(nodes: Sequence[PlannedNode], worth: Worth) -> PlannedNode | None:
+def _best(nodes: Sequence[PlannedNode], worth: Worth, opened: SessionOpened | None) -> PlannedNode | None:
     """The fastest win; where there is none, what is nearest to one. ``nodes``: the fittest first, which is what counts
-    where nothing was measured in ordinary processes."""
+    where nothing was measured in ordinary processes; older sessions put no win before who is undecided there."""
     if not any(node.ordinary or node.ordinary_missing for node in nodes):
-        return next(iter(nodes), None)
+        wins_first = opened is not None and opened.trusts_finalists
+        return max(nodes, key=lambda node: wins_first and node.is_win, default=None)
     if any(map(_is_timed_ordinarily, nodes)):
         return max(nodes, key=lambda node: _rank(node, worth))
     return _best_on_device(nodes, worth)

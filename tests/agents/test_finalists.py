@@ -141,3 +141,14 @@ def test_an_evaluation_that_is_interrupted_before_its_second_timing_is_no_win(co
     # Older sessions took it for one.
     assert closing.event.win != confirmed_alone and closing.event.wins == (not confirmed_alone)
     assert ("before a second run confirmed" in closing.event.detail) == confirmed_alone
+
+
+@pytest.mark.parametrize("wins_first", [True, False])
+def test_an_undecided_finalist_hides_no_win(wins_first: bool) -> None:
+    search = Ring(budget=2, trusts_finalists=wins_first, confirmations=1)
+    for node in ("n001", "n002"):
+        search.tell(given.diagnosed(1.5), node)
+    search.tell(given.diagnosed(1.4, confirmation=True, speedup=given.interval(1.4, 0.5)), "n001")
+    search.tell(given.diagnosed(1.2, confirmation=True), "n002")
+    closed = search.closed()
+    assert closed is not None and (closed.best, closed.win) == (("n002", True) if wins_first else ("n001", False))
