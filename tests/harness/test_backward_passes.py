@@ -167,3 +167,40 @@ async def test_both_passes_are_timed_against_both(device: Device, tmp_path: Path
 async def test_what_is_no_flag_is_refused(device: Device, tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="`backward` is a function"):
         await device.validate_problem(_problem(tmp_path, GELU.replace("backward = True", "def backward(): pass")))
+
+
+BESIDE_CORNERS = """
+import torch
+backward = True
+shapes = {"main": dict(rows=64, cols=48)}
+def inputs(generator, rows, cols):
+    x = torch.randn(rows, cols, generator=generator, dtype=torch.float64)
+    w = torch.randn(cols, 32, generator=generator, dtype=torch.float64)
+    first, second = w[:, 0], w[:, 1]
+    x[:8] -= torch.outer(x[:8] @ first / (first @ first), first)
+    between = first - second
+    x[8:16] -= torch.outer(x[8:16] @ between / (between @ between), between)
+    return [x.float(), w.float()]
+def reference(x, w): return CORNER
+"""
+REVERSED = """
+import torch
+def kernel(x, w): return CORNER
+"""
+
+
+@pytest.mark.parametrize(
+    "corner",
+    [
+        "torch.relu(x @ w)",
+        "(x @ w).abs()",
+        "torch.nn.functional.max_pool1d((x @ w)[:, None], 2)",
+        "torch.maximum(*(x @ w).chunk(2, -1)) + torch.nn.functional.selu(x @ w)[:, :16]",
+    ],
+)
+async def test_slopes_beside_a_corner_convict_nobody(judge: Judge, corner: str) -> None:
+    candidate = REVERSED.replace("CORNER", corner.replace("x @ w", "x.flip(-1) @ w.flip(0)"))
+    report = await judge(BESIDE_CORNERS.replace("CORNER", corner), candidate)
+    assert report.verdict is Verdict.correct, report.evidence
+    half = candidate.replace("x.flip", "torch.cat([x[:20], x[20:40].detach(), x[40:]]).flip")
+    assert (await judge(BESIDE_CORNERS.replace("CORNER", corner), half)).verdict is Verdict.wrong_numbers

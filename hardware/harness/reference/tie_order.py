@@ -18,8 +18,14 @@ _UNDEFINED = frozenset({_aten.topk, _aten.sort, _aten.kthvalue, _aten.median, _a
 _STEPS = frozenset(
     getattr(_aten, name)
     for name in (
-        *("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide", "sign", "heaviside"),
-        *("gt", "ge", "lt", "le", "eq", "ne", "argmax", "argmin", "max", "min", "sort", "searchsorted", "bucketize"),
+        *("round", "floor", "ceil", "trunc", "frac", "fmod", "remainder", "floor_divide", "sign", "sgn", "heaviside"),
+        *("gt", "ge", "lt", "le", "eq", "ne", "argmax", "argmin", "max", "min", "cummax", "cummin", "sort"),
+        *("searchsorted", "bucketize", "threshold", "hardshrink"),
+        # Slopes of what has corners.
+        *("threshold_backward", "hardtanh_backward", "hardswish_backward", "hardsigmoid_backward", "elu_backward"),
+        *("leaky_relu_backward", "rrelu_with_noise_backward", "_prelu_kernel_backward", "hardshrink_backward"),
+        *("softshrink_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"),
+        *("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward"),
     )
 )
 """Those whose answer may jump where a number moves: of ``max`` and ``min`` the places."""
