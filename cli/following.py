@@ -1,9 +1,11 @@
 """Follows a search to its close, and closes it when the user has had enough."""
 
 import asyncio
+import os
 
-from ..schemas import SessionClosed
-from ..sessions.search import Search
+from ..graph.session_graph import SearchGraph
+from ..schemas import Envelope, SessionClosed, SessionOpened
+from ..sessions.search import BASELINES_WAIT_S, Search
 from .display.live import Display
 from .interrupts import Interrupts
 
@@ -26,11 +28,41 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
                 display.show(envelope, event)
                 if isinstance(event, SessionClosed) and search.awaits_baselines:
                     display.notice("nothing was timed: waiting for the baselines (Ctrl-C to leave)")
-            if search.awaits_baselines and not stop_tasks:
-                display.notice("ended without the baselines: they were not timed in time")
+                if isinstance(event, SessionClosed) and (text := spent_text(search.graph, envelope)):
+                    display.say(text)
+            if search.graph.baselines is None and search.awaits_baselines and not stop_tasks:
+                display.say(without_baselines(search.graph.opened))
     finally:
         watching_workers.cancel()
         await asyncio.wait([watching_workers])
+
+
+def spent_text(graph: SearchGraph, end: Envelope) -> str:
+    """Where the minutes of a search went in which nothing was judged; ``end`` is its close. Empty for any other."""
+    opened, closed = graph.opened, graph.closed
+    if opened is None or opened.minutes is None or closed is None or closed.reason != "minutes" or closed.candidates:
+        return ""
+    session_s = (end.at_ns - graph.opened_ns) / 1e9
+    before_s = 60 * opened.minutes - session_s
+    if before_s < 0:
+        return ""  # it was resumed
+    awaited = "the first verification" if graph.baselines is not None else "the baselines and the first verification"
+    return f"{before_s:.0f} s went into validation, {session_s:.0f} s into {awaited}{_load_text()}"
+
+
+def without_baselines(opened: SessionOpened | None) -> str:
+    """That the baselines were not timed before a search ended, and what helps."""
+    if opened is not None and opened.minutes is not None:
+        within, more = f"{opened.minutes:g} minutes", f"give it more (--minutes {2 * opened.minutes:g})"
+    else:
+        within, more = f"{BASELINES_WAIT_S:.0f} s after its end", "run it again when less else runs here"
+    return f"ended without the baselines: they were not timed within {within}{_load_text()}; {more}"
+
+
+def _load_text() -> str:
+    """That others use this machine as well, where more is to be run than it has cores for."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f", with {load:.0f} programs at work on {cores} cores" if load >= 1.5 * cores else ""
 
 
 def is_interrupted(search: Search) -> bool:

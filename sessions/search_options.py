@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from ..agents.planner.policies import POLICIES
-from ..agents.synthesizer.authors import AUTHOR_NAMES, GENERATOR, parse_authors
+from ..agents.synthesizer.authors import AUTHOR_NAMES, parse_authors
 from ..agents.synthesizer.backend import GIVEN
 from ..agents.synthesizer.role_models import parse_role_models
-from ..schemas import AuthorShare, InputError, Pool, RoleModel
+from ..schemas import GENERATOR, AuthorShare, InputError, Pool, RoleModel
 
 T = TypeVar("T")
 

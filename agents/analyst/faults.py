@@ -18,6 +18,7 @@ from ...schemas import (
     SynthesisFailed,
     Verdict,
     VerificationFailed,
+    user_name,
 )
 
 
@@ -25,11 +26,13 @@ def synthesis(graph: SearchGraph, event: SynthesisFailed) -> NodeDiagnosed:
     """No candidate came."""
     opened = graph.opened
     nobody = event.backend == OUTSIDE and opened is not None and opened.awaits_hand_ins
+    # Older sessions called the generator by the name that it has in events.
+    author = user_name(event.backend) if opened is not None and opened.trusts_finalists else event.backend
     return NodeDiagnosed(
         verdict=Verdict.synthesis_failed,
         fitness=0.0,
         bottleneck=Bottleneck.fault,
-        summary=event.reason if nobody else f"{event.backend} made no candidate: {event.reason}",
+        summary=event.reason if nobody else f"{author} made no candidate: {event.reason}",
         evidence=(Finding(name="backend", value=event.backend, meaning=event.reason),),
         exhausted=event.exhausted,
         retryable=event.retryable and opened is not None and len(opened.authors) > 1,

@@ -50,10 +50,18 @@ def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClose
     if judged:
         return replace(closed, detail=_none_right(judged))
     if closed.reason == "minutes" and opened.reserve:
-        return replace(closed, detail="no win found: its time was over before a candidate was judged; give it more")
+        return replace(closed, detail=f"no win found: {_over(opened)}")
     if closed.reason in CUT_SHORT:
         return replace(closed, detail="no win found: it ended before a candidate was judged")
     return replace(closed, reason=NOTHING_TO_TRY, detail=f"no candidate was made: {_reasons(state.own())}")
+
+
+def _over(opened: SessionOpened) -> str:
+    """That its minutes were too few, and how many to give. Older sessions named no option."""
+    if not opened.trusts_finalists or opened.minutes is None:
+        return "its time was over before a candidate was judged; give it more"
+    minutes = f"{opened.minutes:g} minute{'s' if opened.minutes != 1 else ''}"
+    return f"its {minutes} ended before a candidate was judged; give it more (--minutes {2 * opened.minutes:g})"
 
 
 def _none_right(judged: list[PlannedNode]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...schemas import AuthorShare, InputError, RoleModel, SessionOpened
+from ...schemas import USER_NAMES, AuthorShare, InputError, RoleModel, SessionOpened, user_name
 from .backend import BACKEND_NAMES, BACKENDS, open_backend
 from .model.backend import ModelBackend
 from .model.settings import trust
@@ -16,14 +16,10 @@ from .role_models import check_public, split_models
 if TYPE_CHECKING:
     from .model.reachable import Reachability
 
-GENERATOR = "generator"
-"""What users call the author that needs no model; events and the log say ``playbook``."""
-
-_WIRE_NAMES = {GENERATOR: "playbook"}
-_USER_NAMES = {wire: user for user, wire in _WIRE_NAMES.items()}
+_WIRE_NAMES = {user: wire for wire, user in USER_NAMES.items()}
 MOST_SHARES = 100
 
-AUTHOR_NAMES = tuple(_USER_NAMES.get(name, name) for name in BACKEND_NAMES)
+AUTHOR_NAMES = tuple(map(user_name, BACKEND_NAMES))
 """Authors that a search may name, as users call them."""
 
 
@@ -137,11 +133,6 @@ def author_names(text: str) -> list[str]:
 def author_count(text: str) -> int:
     """How many authors ``text`` names."""
     return len(author_names(text))
-
-
-def user_name(name: str) -> str:
-    """What users call the backend ``name``."""
-    return _USER_NAMES.get(name, name)
 
 
 def user_names(text: str) -> str:

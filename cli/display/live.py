@@ -7,7 +7,7 @@ from typing import Protocol
 
 from rich.live import Live
 
-from ...graph.session_graph import NodeRecord
+from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import (
     DEADLINE,
     FINISHED,
@@ -70,19 +70,20 @@ _ENDS = {
 }
 
 
-def time_text(reason: str, reserve: float) -> str:
-    """What a stop means where a session's minutes end all of it, or its outside authors; empty for other stops.
-
-    Args:
-        reason: of the stop.
-        reserve: minutes that belong to the finalists.
-    """
+def time_text(reason: str, graph: SearchGraph) -> str:
+    """What a stop of ``graph`` means where its minutes end all of it, or its outside authors; empty for other stops."""
     if reason in _ENDS:
         return f"{_ENDS[reason]}: the best candidates are confirmed"
     if reason == DEADLINE:
         return "its time is over"
-    confirms = reason == "minutes" and reserve > 0
-    return f"no more candidates: the last {reserve * 60:.0f} s confirm the best" if confirms else ""
+    if reason != "minutes" or graph.opened is None or not graph.opened.reserve:
+        return ""
+    last = f"the last {graph.opened.reserve * 60:.0f} s"
+    if graph.best() is not None:
+        return f"no more candidates: {last} confirm the best"
+    judged = "is right" if any(node.diagnosis is not None for node in graph.own()) else "is judged"
+    before = "" if graph.baselines is not None else "the baselines and "
+    return f"no more candidates: none {judged} yet, {last} are for {before}those under way"
 
 
 class Silent:
@@ -158,8 +159,8 @@ class Lines:
                 intent = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
                 parent = f" of {node.parent}" if node.parent and not event.confirmation else ""
                 return f"{envelope.node} {intent + parent:<16} {event.summary}"
-            case StopRequested() if self._search and self._search.graph.opened is not None:
-                return time_text(event.reason, self._search.graph.opened.reserve)
+            case StopRequested() if self._search:
+                return time_text(event.reason, self._search.graph)
             case SkillDistilled():
                 return f"skill {event.skill.id}"
         return ""

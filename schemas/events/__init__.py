@@ -1,6 +1,6 @@
 """Every event that can be said, one family per file. Adding one means adding a file and naming it here."""
 
-from .author import AuthorShare
+from .author import GENERATOR, USER_NAMES, AuthorShare, user_name
 from .base import Event
 from .baseline import BaselinesMeasured
 from .candidate import CandidateProposed, Config, SynthesisFailed
@@ -38,9 +38,11 @@ __all__ = [
     "DEADLINE",
     "EVENTS",
     "FINISHED",
+    "GENERATOR",
     "IDLE",
     "OUTSIDE",
     "REFERENCE_DIED",
+    "USER_NAMES",
     "AuthorShare",
     "BaselinesMeasured",
     "CandidateChecked",
@@ -84,4 +86,5 @@ __all__ = [
     "TaskSubmitted",
     "ToolCalled",
     "VerificationFailed",
+    "user_name",
 ]

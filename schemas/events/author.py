@@ -2,6 +2,17 @@
 
 from ..base import Schema
 
+GENERATOR = "generator"
+"""What users call the author that needs no model; events and the log say ``playbook``."""
+
+USER_NAMES = {"playbook": GENERATOR}
+"""Names of backends for users, where they are other ones than in events."""
+
+
+def user_name(backend: str) -> str:
+    """What users call a backend."""
+    return USER_NAMES.get(backend, backend)
+
 
 class AuthorShare(Schema, frozen=True, kw_only=True):
     """One of several authors, and how many of the nodes are its own."""

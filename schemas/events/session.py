@@ -101,7 +101,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     so: they took every figure as it was."""
     trusts_finalists: bool = False
     """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
-    of a refuted one, one undecided is timed again before others, and a skill says that its best was timed once."""
+    of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...agents.synthesizer.authors import user_name
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import CHECKS, Task
@@ -19,6 +18,7 @@ from ...schemas import (
     NodeDiagnosed,
     SessionOpened,
     Verdict,
+    user_name,
 )
 from ..private_inputs import without_seed, without_seeds
 from .records import CheckAnswer, NodeAnswer

@@ -308,6 +308,14 @@ def test_a_task_that_nobody_handed_in_is_nobodys_failure(awaits_hand_ins: bool, 
     assert diagnose(given.graph_with(("n001", event), first=first), "n001", event).summary.startswith(says)
 
 
+@pytest.mark.parametrize(("trusts_finalists", "author"), [(True, "generator"), (False, "playbook")])
+def test_the_generator_is_called_so(trusts_finalists: bool, author: str) -> None:
+    event = SynthesisFailed(backend="playbook", reason="nothing to fuse")
+    first = given.opened(trusts_finalists=trusts_finalists)
+    diagnosis = diagnose(given.graph_with(("n001", event), first=first), "n001", event)
+    assert diagnosis.summary == f"{author} made no candidate: nothing to fuse"
+
+
 def test_the_same_events_give_the_same_diagnosis() -> None:
     assert measured(given.profile(1.0)) == measured(given.profile(1.0))
 

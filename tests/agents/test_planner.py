@@ -220,6 +220,17 @@ def test_a_deadline_before_anything_was_judged_says_so() -> None:
     assert closed.detail == "no win found: its time was over before a candidate was judged; give it more"
 
 
+@pytest.mark.parametrize(("minutes", "says"), [(2.0, "2 minutes ended"), (1.0, "1 minute ended")])
+def test_a_deadline_before_anything_was_judged_names_the_option(minutes: float, says: str) -> None:
+    ring = Ring(hopeless_below=0.9, failures_alike=3, minutes=minutes, reserve=0.4 * minutes, trusts_finalists=True)
+    ring.tell(StopRequested(reason="minutes"))
+    ring.tell(StopRequested(reason=DEADLINE))
+
+    closed = ring.closed()
+    assert closed is not None and says in closed.detail
+    assert closed.detail.endswith(f"before a candidate was judged; give it more (--minutes {2 * minutes:g})")
+
+
 @pytest.mark.parametrize(("reserve", "then"), [(1.0, ["n001"]), (0.0, [])])
 def test_while_time_is_left_the_next_best_is_confirmed_after_a_finalist_that_is_no_win(
     reserve: float, then: list[str]

@@ -10,20 +10,24 @@ from rich.console import Console
 import given
 from kernelswarm.cli.display import live, terminal
 from kernelswarm.cli.display.dashboard import Dashboard
-from kernelswarm.cli.display.live import Lines, Silent, open_display
+from kernelswarm.cli.display.live import Lines, Silent, open_display, time_text
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     DEADLINE,
     FINISHED,
     IDLE,
     OUTSIDE,
+    BaselinesMeasured,
     ClaimRequested,
+    Event,
     Intent,
     MemoryOperator,
     NodePlanned,
     StopRequested,
+    Verdict,
 )
 
+BASELINES = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
 FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""
 
@@ -118,19 +122,35 @@ def test_a_session_with_a_deadline_says_how_far_it_is_and_when_its_last_part_beg
     graph, lines, dashboard = SearchGraph("s-test1"), Lines(), Dashboard(lambda: 12.0)
     for display in (lines, dashboard):
         display.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=None))  # type: ignore[arg-type]
-    reasons = ("minutes", DEADLINE, FINISHED, IDLE)
-    events = (given.opened(minutes=5.0, reserve=1.0), *(StopRequested(reason=reason) for reason in reasons))
+    stops = [StopRequested(reason=reason) for reason in ("minutes", DEADLINE, FINISHED, IDLE)]
+    events = (given.opened(minutes=5.0, reserve=1.0), given.diagnosed(1.5), *stops)
     for index, event in enumerate(events):
-        envelope = given.envelope_of(event, cause=str(index))
+        envelope = given.envelope_of(event, node="n001" if index == 1 else "", cause=str(index))
         graph.apply(envelope, event)
         lines.show(envelope, event)
-    assert capsys.readouterr().err.splitlines()[1:] == [
+    assert capsys.readouterr().err.splitlines()[2:] == [
         "no more candidates: the last 60 s confirm the best",
         "its time is over",
         "an outside author says that nothing more comes: the best candidates are confirmed",
         "no outside author came back in time: the best candidates are confirmed",
     ]
     assert "0 of 300 s" in drawn(dashboard)
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ([], "none is judged yet, the last 60 s are for the baselines and those under way"),
+        ([BASELINES], "none is judged yet, the last 60 s are for those under way"),
+        (
+            [BASELINES, given.diagnosed(verdict=Verdict.wrong_numbers)],
+            "none is right yet, the last 60 s are for those under way",
+        ),
+    ],
+)
+def test_the_last_part_of_a_search_confirms_nothing_while_no_candidate_is_right(before: list[Event], says: str) -> None:
+    graph = given.graph_with(*(("n001", event) for event in before), first=given.opened(minutes=5.0, reserve=1.0))
+    assert time_text("minutes", graph) == f"no more candidates: {says}"
 
 
 def test_no_color_is_respected_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

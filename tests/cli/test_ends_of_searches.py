@@ -77,7 +77,7 @@ async def test_where_nothing_can_be_tried_it_says_why_once_shows_the_baselines_a
     program = await started("optimize", "values.py", "--pool", "bare", "--budget", "9", "--out", "o", folder=tmp_path)
     status, out, err = await end(program)
     assert status == 3, err
-    assert err.count("made no candidate") == 1 and "baselines: eager" in err
+    assert err.count("generator made no candidate") == err.count("made no candidate") == 1 and "baselines: eager" in err
     assert "no candidate was made: " in out and "ended: nothing to try" in out
     report = result(tmp_path / "o")
     assert report["reason"] == "nothing_to_try" and report["candidates"] == 0 and not report["best"]
@@ -122,5 +122,6 @@ async def test_minutes_are_the_time_of_all_of_it_and_what_was_not_judged_by_then
     status, out, err = await end(await started("optimize", "simple.py", *options, folder=tmp_path))
     assert status == 0, err
     assert "ended: minutes" in out and result(tmp_path / "o")["reason"] == "minutes"
-    assert "its time was over before a candidate was judged; give it more" in " ".join(out.split())
+    assert "its 0.05 minutes ended before a candidate was judged; give it more (--minutes 0.1)" in " ".join(out.split())
+    assert "confirm the best" not in err
     assert "waiting for the baselines" not in err

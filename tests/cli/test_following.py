@@ -1,0 +1,58 @@
+"""What is said at the end of a search whose time was too short."""
+
+import os
+
+import pytest
+
+import given
+from kernelswarm.cli.following import spent_text, without_baselines
+from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.schemas import SessionClosed
+
+SECOND = 1_000_000_000
+
+
+def ended(*, minutes: float | None = 2.0, seconds: int = 73, **closed: object) -> str:
+    """What is said after a session that was open for ``seconds``."""
+    end = SessionClosed(**({"reason": "minutes"} | closed))  # type: ignore[arg-type]
+    graph = SearchGraph("s-test1")
+    for event, at in ((given.opened(minutes=minutes), 0), (end, seconds)):
+        envelope = given.envelope_of(event, cause=str(at), at_ns=SECOND * (at + 1))
+        graph.apply(envelope, event)
+    return spent_text(graph, envelope)
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.5, 0.5, 0.5))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("idle")
+def test_a_search_in_which_nothing_was_judged_says_where_its_minutes_went() -> None:
+    assert ended() == "47 s went into validation, 73 s into the baselines and the first verification"
+
+
+def test_and_that_the_machine_was_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (8.4, 7.0, 4.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert ended().endswith(", with 8 programs at work on 2 cores")
+
+
+@pytest.mark.parametrize(
+    "other", [{"minutes": None}, {"candidates": 1}, {"reason": "interrupted"}, {"seconds": 900}], ids=str
+)
+def test_any_other_search_does_not(other: dict[str, object]) -> None:
+    assert ended(**other) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("idle")
+@pytest.mark.parametrize(
+    ("minutes", "says"),
+    [
+        (2.0, "not timed within 2 minutes; give it more (--minutes 4)"),
+        (None, "not timed within 300 s after its end; run it again when less else runs here"),
+    ],
+)
+def test_a_search_without_baselines_says_what_helps(minutes: float | None, says: str) -> None:
+    assert without_baselines(given.opened(minutes=minutes)).endswith(says)
