@@ -37,7 +37,11 @@ def step_text(event: Event, graph: SearchGraph) -> str:
         return ""
     done = sum(node.diagnosis is not None for node in graph.own())
     best = graph.best()
-    fastest = f"; the fastest stands at {best.speedup.brief}" if best is not None and best.speedup is not None else ""
+    fastest = (
+        f"; the fastest stands at {best.speedup.ratio_in_words}"
+        if best is not None and best.speedup is not None
+        else ""
+    )
     stage = ", timing finalists" if event.confirmation else ""
     return f"{done} of {graph.opened.budget} candidates{stage}{fastest}"
 

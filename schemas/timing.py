@@ -5,6 +5,9 @@ from .base import Schema
 LARGEST_REACH = 6.0
 """Of an interval with 1 in it, its high end over its low one: beyond that nobody knows which is faster."""
 
+NOISE = "too noisy to tell"
+"""What is shown in place of a speedup that is no finding."""
+
 
 class Interval(Schema, frozen=True, kw_only=True):
     """A ratio, and where another run of the same would find it, 95 of 100 times."""
@@ -35,13 +38,23 @@ class Interval(Schema, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> tuple[str, str]:
-        """For a table: the ratio, and its interval."""
-        return ("too noisy" if self.is_noise else f"{self.median:.2f}x"), f"{self.low:.2f} to {self.high:.2f}"
+        """For a table: the ratio, and its interval; none where it is noise."""
+        return ("too noisy", "") if self.is_noise else (f"{self.median:.2f}x", f"{self.low:.2f} to {self.high:.2f}")
+
+    @property
+    def in_words(self) -> str:
+        """For people: ``1.20x (1.10 to 1.30)``, or ``too noisy to tell``."""
+        return NOISE if self.is_noise else str(self)
+
+    @property
+    def ratio_in_words(self) -> str:
+        """``1.20x``, or ``too noisy to tell``."""
+        return NOISE if self.is_noise else f"{self.median:.2f}x"
 
     def __str__(self) -> str:
-        """``1.20x (1.10 to 1.30)``."""
-        ratio, interval = self.cells
-        return f"{ratio} ({interval})"
+        """``1.20x (1.10 to 1.30)``, as events have it: also of noise, ``too noisy (0.00 to 80.00)``."""
+        ratio = "too noisy" if self.is_noise else f"{self.median:.2f}x"
+        return f"{ratio} ({self.low:.2f} to {self.high:.2f})"
 
 
 class Series(Schema, frozen=True, kw_only=True):

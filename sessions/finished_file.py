@@ -123,7 +123,11 @@ def _compared(timing: Timing) -> Iterator[str]:
 def _ratio(speedup: Interval, baseline: str) -> str:
     if speedup.is_win:
         return f"faster than {baseline}: {speedup}"
-    return f"slower than {baseline}: {speedup}" if speedup.high < 1.0 else f"not faster than {baseline}: {speedup}"
+    return (
+        f"slower than {baseline}: {speedup}"
+        if speedup.high < 1.0
+        else f"not faster than {baseline}: {speedup.in_words}"
+    )
 
 
 def _machine(hardware: HardwareFacts) -> str:

@@ -78,6 +78,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         bottleneck=analysis.named,
         summary=_summary(
             graph.opened is not None and graph.opened.cautious,
+            graph.opened is not None and graph.opened.trusts_finalists,
             timing.largest_load,
             speedup,
             against,
@@ -145,6 +146,7 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
 
 def _summary(
     cautious: bool,
+    brief: bool,
     load: float,
     speedup: Interval,
     against: str,
@@ -157,6 +159,8 @@ def _summary(
     on_processor: bool,
 ) -> str:
     def ratio(interval: Interval) -> str:
+        if brief:
+            return interval.ratio_in_words
         return interval.brief if cautious else f"{interval.median:.2f}x"
 
     share = f", {fraction:.0%} of the roofline" if fraction is not None else ""

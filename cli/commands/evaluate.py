@@ -160,7 +160,7 @@ def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
     for name in sorted(numbers, key=lambda name: name != evaluation.measure):
         number = numbers[name]
         if number is not None:
-            ratios = (f"{speedup} of {NAMES.get(key, key)}" for key, speedup in number.speedups.items())
+            ratios = (f"{speedup.in_words} of {NAMES.get(key, key)}" for key, speedup in number.speedups.items())
             yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
 
 

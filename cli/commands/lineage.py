@@ -74,4 +74,4 @@ def _measured(step: Step) -> str:
     style = "green" if step.speedup.is_win else "yellow"
     against = NAMES.get(step.against, step.against)
     sure = ", confirmed" if step.confirmed else ""
-    return f"[{style}]{step.speedup}[/] [dim]against {escape(against)}{sure}[/]"
+    return f"[{style}]{step.speedup.in_words}[/] [dim]against {escape(against)}{sure}[/]"

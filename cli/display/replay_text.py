@@ -106,7 +106,7 @@ def _rankings(result: ReEvaluation) -> Table:
         rank = str(candidate.rank_now) if candidate.rank_now is not None else "-"
         style = "green" if candidate.kept else ("red" if candidate.recorded.is_win else "")
         against = (NAMES.get(name, name) for name in (candidate.against, candidate.against_now))
-        speedups = (str(candidate.recorded), escape(_now(candidate)))
+        speedups = (candidate.recorded.in_words, escape(_now(candidate)))
         table.add_row(
             candidate.node, str(candidate.rank), rank, *speedups, *against, ", ".join(_notes(candidate)), style=style
         )
@@ -135,5 +135,5 @@ def _best(result: ReEvaluation) -> str:
 
 def _now(candidate: ReEvaluatedCandidate) -> str:
     if candidate.now is not None:
-        return str(candidate.now)
+        return candidate.now.in_words
     return f"{candidate.verdict.replace('_', ' ')}: {candidate.reason}".splitlines()[0][:80]

@@ -6,7 +6,7 @@ from rich.tree import Tree
 
 from ...agents.synthesizer.authors import user_names
 from ...store import NodeRow, SessionReport, SessionRow
-from .summary import count, outcome, speedup_cells, times_text
+from .summary import count, outcome, speedup_text, times_text
 from .terminal import out, print_wide
 
 WRONG_WIDTH = 100
@@ -60,15 +60,15 @@ def _label(node: NodeRow, best: bool) -> Text:
 
 def _speedups(node: NodeRow) -> str:
     """Ordinary processes first, where they were timed."""
-    judged = "{} ({})".format(*speedup_cells(node.speedup, node.speedup_low, node.speedup_high))
+    judged = speedup_text(node.speedup, node.speedup_low, node.speedup_high)
     if node.call_speedup is not None:
-        call = speedup_cells(node.call_speedup, node.call_low, node.call_high)
-        numbers = [f"{judged} on the device", "{} ({}) as a call".format(*call)]
+        call = speedup_text(node.call_speedup, node.call_low, node.call_high)
+        numbers = [f"{judged} on the device", f"{call} as a call"]
         return ", ".join(numbers if node.measure == "device" else reversed(numbers))
     if node.ordinary_speedup is None:
         return judged
-    ordinary = speedup_cells(node.ordinary_speedup, node.ordinary_low, node.ordinary_high)
-    return "{} ({}) in ordinary processes, {} by the judge".format(*ordinary, judged)
+    ordinary = speedup_text(node.ordinary_speedup, node.ordinary_low, node.ordinary_high)
+    return f"{ordinary} in ordinary processes, {judged} by the judge"
 
 
 def _is_win(node: NodeRow) -> bool:

@@ -125,10 +125,10 @@ def _times(result: SearchResult) -> Table:
 
 
 def _ratios(result: SearchResult, baseline: str) -> tuple[str, ...]:
-    judged = _cells(result.speedups.get(baseline))
+    judged = result.speedups.get(baseline)
     if result.ordinary is None:
-        return judged
-    beside = "{} ({})".format(*judged) if any(judged) else ""
+        return _cells(judged)
+    beside = judged.in_words if judged is not None else ""
     return *_cells(result.ordinary.speedups.get(baseline)), beside
 
 
@@ -163,6 +163,13 @@ def speedup_cells(median: float | None, low: float | None, high: float | None) -
     return Interval(median=median, low=low, high=high).cells
 
 
+def speedup_text(median: float | None, low: float | None, high: float | None) -> str:
+    """The same in one piece, for a sentence."""
+    if median is None or low is None or high is None:
+        return ""
+    return Interval(median=median, low=low, high=high).in_words
+
+
 def ratio_text(speedup: Speedup) -> str:
     """``1.20x (1.10 to 1.30) against torch.compile``."""
-    return f"{speedup} against {NAMES.get(speedup.against, speedup.against)}"
+    return f"{speedup.in_words} against {NAMES.get(speedup.against, speedup.against)}"

@@ -85,7 +85,7 @@ def _shape(shape: ShapeFacts) -> str:
 
 
 def _place(answer: NodeAnswer | Place) -> str:
-    speedup = f" {answer.speedup}" if answer.speedup else ""
+    speedup = f" {answer.speedup.in_words}" if answer.speedup else ""
     return f"{answer.task} by {answer.author}{speedup}: {answer.summary}"
 
 
@@ -102,7 +102,7 @@ def _answer(answer: NodeAnswer) -> Iterator[str]:
         yield f"          {answer.summary}"
     if answer.speedup:
         against = NAMES.get(answer.against, answer.against)
-        yield f"speedup   {answer.speedup} against {against}  ({times_text(answer.times_ms)})"
+        yield f"speedup   {answer.speedup.in_words} against {against}  ({times_text(answer.times_ms)})"
     yield from _evidence(answer)
     for finding in answer.findings:
         yield f"finding   {finding.name} {finding.value}: {finding.meaning}"

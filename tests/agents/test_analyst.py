@@ -209,6 +209,11 @@ def test_a_speedup_that_is_too_noisy_counts_as_its_low_end_and_is_said_to_be() -
     assert diagnosis.summary.startswith("too noisy (0.60 to 14.00) against eager")
 
 
+def test_a_summary_does_not_show_the_ends_of_noise() -> None:
+    diagnosis = measured(noisy_profile(), cautious=True, trusts_finalists=True)
+    assert diagnosis.summary.startswith("too noisy to tell against eager")
+
+
 def test_what_others_took_meanwhile_is_named_with_a_time_that_is_too_noisy() -> None:
     report = noisy_profile()
     assert report.timing is not None

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kernelswarm.cli.display.summary import speedup_text
 from kernelswarm.schemas import Interval
 
 
@@ -17,6 +18,14 @@ from kernelswarm.schemas import Interval
 )
 def test_a_ratio_that_says_nothing_is_not_shown_as_a_finding(low, median, high, shown):
     assert str(Interval(low=low, median=median, high=high)) == shown
+
+
+def test_noise_is_shown_to_people_as_such_without_its_ends():
+    noise, finding = Interval(low=0.0, median=3.0, high=3365.09), Interval(low=1.1, median=1.2, high=1.3)
+    assert (noise.cells, noise.in_words, noise.ratio_in_words) == (("too noisy", ""), *["too noisy to tell"] * 2)
+    assert (finding.in_words, finding.ratio_in_words) == ("1.20x (1.10 to 1.30)", "1.20x")
+    assert finding.cells == ("1.20x", "1.10 to 1.30")
+    assert speedup_text(3.0, 0.0, 3365.09) == "too noisy to tell" and not speedup_text(None, None, None)
 
 
 def test_what_says_nothing_is_gone_on_from_at_its_low_end():
