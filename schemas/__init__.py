@@ -16,6 +16,7 @@ from .errors import (
     ReferenceDied,
     ReplayDivergence,
     StoreError,
+    near_miss,
 )
 from .events import *  # noqa: F403
 from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
@@ -123,6 +124,7 @@ __all__ = [
     "event_id",
     "event_tag",
     "limits_text",
+    "near_miss",
     "seal",
     "sha256",
 ]

@@ -12,6 +12,15 @@ KernelswarmError            anything this package raises on purpose
     └── ReferenceDied       the reference dies, hangs or fails in every process that runs it: trying again is no use
 """
 
+import difflib
+from collections.abc import Iterable
+
+
+def near_miss(name: str, names: Iterable[str]) -> str:
+    """``did you mean …? `` for the most similar of ``names``, to stand before what there is; empty if none is."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
 
 class KernelswarmError(Exception):
     """Base of every error this package raises on purpose; its message says what was wrong and what to do."""

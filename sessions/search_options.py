@@ -1,6 +1,5 @@
 """The options of a search, spelled once: the Python API, the command line and the benchmarks take them from here."""
 
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from ..agents.planner.policies import POLICIES
 from ..agents.synthesizer.authors import AUTHOR_NAMES, parse_authors
 from ..agents.synthesizer.backend import GIVEN
 from ..agents.synthesizer.role_models import parse_role_models
-from ..schemas import GENERATOR, AuthorShare, InputError, Pool, RoleModel
+from ..schemas import GENERATOR, AuthorShare, InputError, Pool, RoleModel, near_miss
 
 T = TypeVar("T")
 
@@ -139,9 +138,13 @@ class SearchOptions:
         if self.target is not None and not 0 < self.target < math.inf:
             raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
         if self.against not in AGAINST:
-            raise InputError(f"against {self.against!r}: a win is measured against {', '.join(AGAINST)}")
+            meant = near_miss(self.against, AGAINST)
+            raise InputError(f"against {self.against!r}: {meant}a win is measured against {', '.join(AGAINST)}")
         if self.measure not in MEASURES:
-            raise InputError(f"measure {self.measure!r}: a win on an accelerator is by its {' or its '.join(MEASURES)}")
+            meant = near_miss(self.measure, MEASURES)
+            raise InputError(
+                f"measure {self.measure!r}: {meant}a win on an accelerator is by its {' or its '.join(MEASURES)}"
+            )
         if not 0 <= self.inject <= 1:
             raise InputError(f"inject {self.inject:g}: it is a share of the expansions, from 0 to 1")
         if self.max_cost is not None and not 0 < self.max_cost < math.inf:
@@ -151,7 +154,8 @@ class SearchOptions:
         assert self.authors, "an empty list is refused as bad input"
         assert self.roles is not None, "a role without a model is refused as bad input"
         if self.policy not in POLICIES:
-            raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
+            meant = near_miss(self.policy, POLICIES)
+            raise InputError(f"unknown policy {self.policy!r}: {meant}choose one of {', '.join(sorted(POLICIES))}")
 
     def check_pool(self, pool: Pool) -> None:
         """Refuse what cannot be searched with on ``pool``.
@@ -213,9 +217,7 @@ def given(choices: Mapping[str, Any]) -> dict[str, Any]:
     """
     for name in choices:
         if name not in HELP:
-            near = difflib.get_close_matches(name, HELP, 1)
-            meant = f"did you mean {near[0]!r}? " if near else ""
-            raise TypeError(f"there is no option {name!r}: {meant}there is {', '.join(sorted(HELP))}")
+            raise TypeError(f"there is no option {name!r}: {near_miss(name, HELP)}there is {', '.join(sorted(HELP))}")
     fields = {name: value for name, value in choices.items() if value not in (None, "", ())}
     if author := fields.pop("author", ""):
         fields.setdefault("synthesizer", author)

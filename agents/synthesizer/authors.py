@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...schemas import USER_NAMES, AuthorShare, InputError, RoleModel, SessionOpened, user_name
+from ...schemas import USER_NAMES, AuthorShare, InputError, RoleModel, SessionOpened, near_miss, user_name
 from .backend import BACKEND_NAMES, BACKENDS, open_backend
 from .model.backend import ModelBackend
 from .model.settings import trust
-from .role_models import check_public, split_models
+from .role_models import MODEL_ROLES, check_public, split_models
 
 if TYPE_CHECKING:
     from .model.reachable import Reachability
@@ -149,7 +149,7 @@ def _share(part: str) -> tuple[str, int]:
     name, colon, count = (piece.strip() for piece in part.partition(":"))
     wire = _WIRE_NAMES.get(name, name)
     if wire not in BACKENDS:
-        raise InputError(f"unknown author {name!r}: choose {_choices()}")
+        raise InputError(f"unknown author {name!r}: {near_miss(name, AUTHOR_NAMES)}choose {_choices()}")
     if colon and not (count.isascii() and count.isdecimal() and 1 <= int(count) <= MOST_SHARES):
         raise InputError(f"author {part.strip()!r}: a share is a number from 1 to {MOST_SHARES}, as in {name}:2")
     return wire, int(count) if colon else 1
@@ -169,7 +169,11 @@ def _models(names: Sequence[str], model: str) -> dict[str, str]:
     pairs = [part.strip().partition("=") for part in model.split(",") if part.strip()]
     for name, equals, value in pairs:
         if name not in asking or not equals or not value:
-            raise InputError(f"model {name + equals + value!r}: write AUTHOR=NAME with one of {_spelled_names(names)}")
+            meant = "" if name in asking else near_miss(name, (*asking, *MODEL_ROLES))
+            raise InputError(
+                f"model {name + equals + value!r}: {meant}write AUTHOR=NAME with one of {_spelled_names(names)}, or "
+                f"ROLE=NAME with one of {', '.join(MODEL_ROLES)}"
+            )
     return {name: value for name, _, value in pairs}
 
 

@@ -14,7 +14,7 @@ from ...hardware.languages.assembly import language_taken
 from ...hardware.languages.compiling import read_candidate
 from ...hardware.pools.pool_files import find_pool
 from ...hardware.sources.native_source import Refused, parsed
-from ...hardware.sources.problem_files import load_problem
+from ...hardware.sources.problem_files import load_problem, missing_entry
 from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
 from ...sessions.results import Evaluation, evaluation_of
@@ -62,7 +62,7 @@ def evaluate(
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
-        _warn_of_syntax(path, source)
+        _warn(path, source)
     options = [_given(source, choices, profile) for source in sources]
     for option in options:
         option.check()
@@ -123,10 +123,12 @@ def _read(paths: Sequence[Path]) -> list[str]:
     return sources
 
 
-def _warn_of_syntax(path: Path, source: str) -> None:
+def _warn(path: Path, source: str) -> None:
     """Say at once what would else be known at the file's turn, minutes later; it is judged all the same."""
     try:
         parsed(source)
+        if missing := missing_entry(source):
+            err.print(f"{path}: {missing}; it will not be correct", markup=False)
     except Refused as refused:
         line = refused.diagnostic.line
         err.print(f"{path}: {refused}{f' (line {line})' if line else ''}; it will not be correct", markup=False)

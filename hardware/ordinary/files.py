@@ -18,7 +18,7 @@ from ..pools.pool_files import find_pool
 from ..sources.import_statements import bound
 from ..sources.native_source import Refused, module_literal, parsed
 from ..sources.parsing import parse
-from ..sources.problem_files import LARGEST_FILE, load_problem, problem_format
+from ..sources.problem_files import LARGEST_FILE, load_problem, near_file, problem_format
 from .host import Settings
 from .process import Missing
 from .timed_shapes import OrdinaryHosts
@@ -102,7 +102,8 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot read {file}: {reason}; give the best.py of a search") from error
+        meant = near_file(file) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"cannot read {file}: {reason}{meant or '; give the best.py of a search'}") from error
 
 
 async def time_file(

@@ -14,6 +14,9 @@ from .parsing import parse
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
 KERNELBENCH_NAMES = ("Model", "get_inputs")
 _BOTH = "`Model`, an nn.Module, and get_inputs() (and get_init_inputs() where its constructor takes arguments)"
+ENTRIES = ("kernel", "ModelNew")
+"""What a candidate defines, one of them."""
+SHIPPED = Path(__file__).parents[2] / "problems"
 LARGEST_FILE = 1 << 20
 """Bytes. A problem is source code; data comes from its generator."""
 
@@ -45,11 +48,35 @@ def load_candidate(path: Path) -> str:
             raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise InputError(f"candidate file {path} does not exist") from error
+        raise InputError(f"candidate file {path} does not exist{near_file(path)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
     refuse_neighbours(source, path)
     return source
+
+
+def near_file(path: Path) -> str:
+    """``; did you mean …?`` for the Python file with the name nearest to ``path``: a neighbour or a shipped problem."""
+    for folder in (path.parent, SHIPPED):
+        names = sorted(file.name for file in folder.glob("*.py") if not file.name.startswith("_"))
+        if near := difflib.get_close_matches(path.with_suffix(".py").name, names, n=1, cutoff=0.75):
+            return f"; did you mean {str(folder / near[0])!r}?"
+    return ""
+
+
+def missing_entry(source: str) -> str:
+    """That the candidate ``source`` defines nothing that can be called, and which name may be meant; empty if it does.
+
+    Nothing is said of what cannot be parsed.
+    """
+    try:
+        names = bound(parse(source))
+    except (SyntaxError, ValueError):
+        return ""
+    if names & {*ENTRIES}:
+        return ""
+    meant = next((text for entry in ENTRIES if (text := _meant(entry, names))), "")
+    return f"it defines neither `{ENTRIES[0]}` nor `{ENTRIES[1]}`{meant}"
 
 
 def problem_format(names: set[str], file: str, modules: Sequence[str] = ()) -> ProblemFormat:
@@ -120,7 +147,7 @@ def _read(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise ProblemError(f"there is no file {path}; check the path") from None
+        raise ProblemError(f"there is no file {path}{near_file(path) or '; check the path'}") from None
     except OSError as error:
         raise ProblemError(f"cannot read {path}: {error.strerror}") from error
     if len(data) > LARGEST_FILE:

@@ -61,7 +61,10 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--policy", "gready"], "unknown policy 'gready'"),
         (["optimize", "{problem}", "--against", "max_autotune"], "a win is measured against best, compile, eager"),
         (["evaluate", "{problem}", "{tmp}/empty.py", "--against", "all"], "against 'all'"),
-        (["optimize", "{problem}", "--measure", "wall"], "measure 'wall': a win on an accelerator is by its device or"),
+        (
+            ["optimize", "{problem}", "--measure", "wall"],
+            "measure 'wall': did you mean 'call'? a win on an accelerator is by its device or",
+        ),
         (["evaluate", "{problem}", "{tmp}/empty.py", "--measure", "wall"], "measure 'wall'"),
         (["optimize", "{problem}", "--synthesizer", "playbok"], "unknown author 'playbok'"),
         (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
