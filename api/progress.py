@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..graph.session_graph import SearchGraph
-from ..schemas import BaselinesMeasured, Event, NodeDiagnosed
+from ..schemas import BaselinesMeasured, Event, Interval, NodeDiagnosed
 from ..schemas.pool import BASELINE_NAMES
 
 WIDTH = 100
@@ -37,13 +37,13 @@ def step_text(event: Event, graph: SearchGraph) -> str:
         return ""
     done = sum(node.diagnosis is not None for node in graph.own())
     best = graph.best()
-    fastest = (
-        f"; the fastest stands at {best.speedup.ratio_in_words}"
-        if best is not None and best.speedup is not None
-        else ""
-    )
+    fastest = f"; {_fastest(best.speedup)}" if best is not None and best.speedup is not None else ""
     stage = ", timing finalists" if event.confirmation else ""
     return f"{done} of {graph.opened.budget} candidates{stage}{fastest}"
+
+
+def _fastest(speedup: Interval) -> str:
+    return "times are too noisy to tell" if speedup.is_noise else f"the fastest stands at {speedup.brief}"
 
 
 def _is_seen() -> bool:

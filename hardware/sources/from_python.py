@@ -274,6 +274,8 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
     except TypeError as error:
         by_name = " (a dictionary names arguments; one that is an argument needs a problem file)"
         hint = by_name if isinstance(inputs, Mapping) else ""
+        if signature.parameters:
+            hint += f"; it takes {', '.join(signature.parameters)}"
         raise ProblemError(f"{_label(operator)} does not take these inputs: {error}{hint}") from None
     named = flattened(bound)
     return list(named.values()), list(named)

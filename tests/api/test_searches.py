@@ -12,7 +12,7 @@ import kernelswarm
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.api.progress import progress, step_text
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import BaselineReport, BaselinesMeasured, InputError, Roofline, StopRequested
+from kernelswarm.schemas import BaselineReport, BaselinesMeasured, InputError, Interval, Roofline, StopRequested
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,9 @@ def test_steps_in_words() -> None:
     graph.apply(given.envelope_of(opened), opened)
     graph.apply(given.envelope_of(diagnosed, node="n001"), diagnosed)
     assert step_text(diagnosed, graph) == "1 of 4 candidates; the fastest stands at 1.50x"
+    noise = given.diagnosed(0.01, speedup=Interval(median=3.0, low=0.01, high=900.0))
+    noisy = given.graph_with(("n001", noise), first=given.opened(budget=4))
+    assert step_text(noise, noisy) == "1 of 4 candidates; times are too noisy to tell"
     assert step_text(given.diagnosed(1.5, confirmation=True), graph) == (
         "1 of 4 candidates, timing finalists; the fastest stands at 1.50x"
     )

@@ -82,7 +82,7 @@ def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("wrong_arity", "does not take these inputs"),
+        ("wrong_arity", "; it takes "),
         ("not_a_tensor", "'x' is a str"),
         ("dropout", "sequential is in training mode, where its part '1', a Dropout, draws random numbers"),
         ("evaluation", "traced"),
