@@ -100,7 +100,8 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         return "no win found: no candidate was right"
     baseline = opened.against if opened else "best"
     words = _PROCESSOR if opened is None or opened.is_on_processor else _ACCELERATOR
-    judged = f"{_over(best.speedup, best.against)} {words.judged}"
+    over = _over_in_words if opened and opened.trusts_finalists else _over
+    judged = f"{over(best.speedup, best.against)} {words.judged}"
     if best.broken_contract:
         return f"no win found: {best.broken_contract} ({judged})"
     if best.obstacle:
@@ -108,7 +109,7 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
     if best.is_win and not win:
         return f"no win found: {best.name} stands at {judged}, and it ended before a second run confirmed that"
     reported = best.reported or best.speedup
-    beside = _beside_device(best, words) if best.counts_device_alone else ""
+    beside = _beside_device(best, words, over) if best.counts_device_alone else ""
     if best.ordinary and not best.counts_device_alone:
         beside = f" {words.ordinary} ({judged})"
     missing = f"; {_baseline(baseline)} could not be timed" if baseline not in ("best", best.against) else ""
@@ -123,15 +124,15 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         # Older sessions confirmed it whatever that took.
         late = opened is not None and opened.reserve > 0 and not best.confirmed
         surely = ", not confirmed by a second run" if late else ""
-        return f"no win found: the best candidate{stands} {_over(reported, _against(best))}{beside}{surely}{missing}"
+        return f"no win found: the best candidate{stands} {over(reported, _against(best))}{beside}{surely}{missing}"
     surely = "" if best.confirmed else ", not confirmed by a second run"
     return f"{best.name} is {reported} as fast as {_baseline(_against(best))}{beside}{surely}{missing}"
 
 
-def _beside_device(best: PlannedNode, words: _Words) -> str:
+def _beside_device(best: PlannedNode, words: _Words, over: Callable[[Interval, str], str]) -> str:
     """That it is the device's time, and what the call is, where that was asked."""
     if best.ordinary:
-        call = f"{_over(best.ordinary, best.ordinary_against)} {words.ordinary}"
+        call = f"{over(best.ordinary, best.ordinary_against)} {words.ordinary}"
         return f" {words.judged} ({call})"
     return f" {words.judged} (it {words.untimed}: {best.ordinary_missing})" if best.ordinary_missing else ""
 
@@ -139,6 +140,11 @@ def _beside_device(best: PlannedNode, words: _Words) -> str:
 def _over(speedup: Interval, against: str) -> str:
     """``1.20x (1.10 to 1.30) of eager``; what is too noisy is no part of anything."""
     return f"{speedup} {'against' if speedup.is_noise else 'of'} {_baseline(against)}"
+
+
+def _over_in_words(speedup: Interval, against: str) -> str:
+    """Likewise, without the ends of what is too noisy; older sessions gave them."""
+    return f"{speedup.in_words} {'against' if speedup.is_noise else 'of'} {_baseline(against)}"
 
 
 def _baseline(name: str) -> str:
