@@ -17,7 +17,7 @@ import msgspec
 from ..schemas import Envelope, StoreError, decode_envelope
 from .as_of import dress
 from .chain import Row, link, read_message
-from .database import MEMORY, LogBusyError, explained, open_database, read_meta, typed_fit, views_fit, write_meta
+from .database import MEMORY, Contents, LogBusyError, explained, open_database, write_meta
 from .ids import IdIndex, fingerprint
 from .typed import extend_typed
 from .verify import VerifyResult, verify_chain
@@ -41,21 +41,20 @@ def log_path(home: Path) -> Path:
 class Log:
     """An open log. Its calls block; they may come from any thread."""
 
-    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, contents: Contents, *, read_only: bool) -> None:
         """Use :meth:`open`."""
         self.path = path
         self.read_only = read_only
-        self.id = read_meta(con, "log_id")
+        self.id = contents.marks["log_id"]
         self._con = con
-        self._typed_fit = typed_fit(con)
-        self._views_fit = views_fit(con)
+        self._typed_fit, self._views_fit = contents.typed_fit, contents.views_fit
         self._lock = threading.Lock()
         # Readers get their connections from one that never writes, so that they do not wait for a commit.
         self._reader = con.cursor()
         self._reader_lock = threading.Lock()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
-        self._head = read_meta(con, "head")
-        self._count = int(read_meta(con, "events"))
+        self._head = contents.marks["head"]
+        self._count = int(contents.marks["events"])
         self._streams: dict[str, int] = dict(con.execute("SELECT identity, last_seq FROM streams").fetchall())
         self._ids: IdIndex | None = None
 
@@ -74,10 +73,10 @@ class Log:
             if cls.opened_here(path) is not None:
                 # DuckDB would share its instance, and two writers would each continue the same chain.
                 raise LogBusyError(f"The log at {path} is in use by this process; use that one, or close it.")
-            con = open_database(path, read_only=read_only, memory=memory)
+            con, contents = open_database(path, read_only=read_only, memory=memory)
             try:
                 with explained(path, opened=False):
-                    log = cls(path, con, read_only=read_only)
+                    log = cls(path, con, contents, read_only=read_only)
             except BaseException:
                 con.close()
                 raise

@@ -4,7 +4,7 @@ import duckdb
 
 from ..schemas import LogCorrupted, Schema
 from .chain import Chain
-from .database import read_meta, typed_fit
+from .database import read_contents
 from .rows import SPAN, rows_in
 from .typed import differing
 
@@ -106,9 +106,10 @@ def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
         return bad_event(
             chain, outside[1], f"it stands at position {outside[0]}, events before it are missing or doubled"
         )
-    result = ended(chain, read_meta(con, "events"), read_meta(con, "head"))
+    contents = read_contents(con)
+    result = ended(chain, contents.marks.get("events", ""), contents.marks.get("head", ""))
     try:
-        wrong = differing(con) if result.ok and typed_fit(con) else None
+        wrong = differing(con) if result.ok and contents.typed_fit else None
     except duckdb.Error as error:
         reason = (
             f"the tables made of them cannot be read, {_cut(error)}; "
