@@ -7,7 +7,7 @@ import duckdb
 
 from ..schemas import InputError
 from .typed import NAMES, SQL
-from .views import create_views
+from .views import create_temporary_view, create_views
 
 _ID = re.compile(r"[0-9a-f]{32}|(?=.*[a-f])[0-9a-f]{6,31}")
 """An event's id, or its beginning with a letter in it: digits alone are a position."""
@@ -31,12 +31,14 @@ def dress(con: duckdb.DuckDBPyConnection, *, typed: bool, as_of: str = "") -> No
     there = f'"{file}".main'
     where = f"WHERE {condition(con, as_of)}" if as_of else ""
     if as_of:
-        _shadow(con, "events", f"SELECT * FROM {there}.events {where}")
+        create_temporary_view(con, "events", f"SELECT * FROM {there}.events {where}")
         for name in _CUT_TO_NOTHING:
-            _shadow(con, name, f"SELECT * FROM {there}.{name} WHERE false")
-        _shadow(con, "meta", f"SELECT * FROM {there}.meta WHERE key IN ('log_id', 'created_ns', 'schema_version')")
+            create_temporary_view(con, name, f"SELECT * FROM {there}.{name} WHERE false")
+        create_temporary_view(
+            con, "meta", f"SELECT * FROM {there}.meta WHERE key IN ('log_id', 'created_ns', 'schema_version')"
+        )
     for name in NAMES:
-        _shadow(con, name, f"SELECT * FROM {there}.{name} {where}" if typed else SQL[name])
+        create_temporary_view(con, name, f"SELECT * FROM {there}.{name} {where}" if typed else SQL[name])
     create_views(con, temporary=True)
 
 
@@ -84,7 +86,3 @@ def _nanoseconds(text: str) -> int:
     utc = when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
     epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     return (utc - epoch) // datetime.timedelta(microseconds=1) * 1000 + 999
-
-
-def _shadow(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
-    con.execute(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")

@@ -35,13 +35,19 @@ VIEWS_SHA256 = hashlib.sha256("\0".join(_SQL.values()).encode()).hexdigest()
 
 def create_views(con: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
     """Make the views, or make them anew; temporary ones (without comments) on a connection that may not write."""
-    kind = "TEMPORARY VIEW" if temporary else "VIEW"
     for name, sql in _SQL.items():
-        con.execute(f"CREATE OR REPLACE {kind} {name} AS {sql}")
-        if not temporary:
+        if temporary:
+            create_temporary_view(con, name, sql)
+        else:
+            con.execute(f"CREATE OR REPLACE VIEW {name} AS {sql}")
             _comment(con, f"VIEW {name}", meaning(name))
             for column, text in columns(name).items():
                 _comment(con, f'COLUMN {name}."{column}"', text)
+
+
+def create_temporary_view(con: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
+    """Make a view of this connection alone. A query binds it again: to bind it here takes as long as some queries."""
+    con.execute(f"CREATE OR REPLACE TEMPORARY VIEW {name} WITH (DEFER_BINDING) AS {sql}")
 
 
 def meaning(view: str) -> str:
