@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
+import empty_logs
 import machine
 import pytest
 import watchdog
@@ -16,6 +17,7 @@ from hypothesis import settings
 
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
+from kernelswarm.store import database
 
 settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
@@ -93,6 +95,14 @@ def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> I
         # Workers of one run lie beside each other.
         folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
         patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(folder))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _new_logs_are_copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        connect = empty_logs.copied_from(tmp_path_factory.mktemp("empty"), database._connect)
+        patch.setattr(database, "_connect", connect)
         yield
 
 

@@ -1,5 +1,4 @@
 import asyncio
-import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -9,17 +8,8 @@ import pytest
 from kernelswarm.store import Log, log_path
 
 
-@pytest.fixture(scope="session")
-def new_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log without events: to copy, because to make its tables and views takes longer."""
-    path = log_path(tmp_path_factory.mktemp("new"))
-    Log.open(path).close()
-    return path
-
-
 @pytest.fixture
-def log(tmp_path: Path, new_log: Path) -> Iterator[Log]:
-    shutil.copy(new_log, log_path(tmp_path))
+def log(tmp_path: Path) -> Iterator[Log]:
     with Log.open(log_path(tmp_path)) as log:
         yield log
 
