@@ -1,5 +1,6 @@
 """The program's entry: as little as possible is imported before Ctrl-C is handled."""
 
+import gc
 import signal
 import sys
 
@@ -10,8 +11,12 @@ def main() -> None:
     try:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        # What is imported stays: to look for garbage in it again and again would take a tenth of a short command.
+        gc.disable()
         from .main import run
 
+        gc.freeze()
+        gc.enable()
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
         # Before the command line took over, or after it.
