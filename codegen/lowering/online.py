@@ -1,16 +1,17 @@
 """Finds softmax pairs: a maximum over a row, and the sum of ``exp(element - maximum)`` over the same row."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...hardware.machine.work import refs
-from ...schemas import Graph
+from ...schemas import Arg, Graph, Node
 from ..ir.loops import Accumulation, Kernel
 from ..ir.scalar import Scalar
 
 _DECIDING = (
     "argmax", "argmin", "max", "min", "topk", "sort", "argsort", "kthvalue", "median", "mode", "eq", "ne", "gt", "ge",
-    "lt", "le", "sign", "sgn", "nonzero", "logical_not", "any", "all", "log", "log2", "log10",
+    "lt", "le", "sign", "sgn", "nonzero", "logical_not", "any", "all", "log", "log2", "log10", "logit", "ceil",
+    "reciprocal", "rsqrt",
 )  # fmt: skip
 """Operators to which the smallest number is another one than zero."""
 _MIXING = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "scaled_dot_product_attention")
@@ -44,12 +45,28 @@ def deciding_exponentials(graph: Graph) -> frozenset[str]:
     """Exponentials on which something decides: of two gates that are subnormal the larger one is the second choice,
     of two zeros the first one is."""
     read: set[str] = set()
+    nodes = {node.name: node for node in graph.nodes}
     for node in reversed(graph.nodes):
         operator = node.target.removeprefix("aten.").split(".")[0]
         to_bool = operator == "_to_copy" and bool(node.values) and node.values[0].dtype == "bool"
-        if operator in _DECIDING or to_bool or (node.name in read and operator not in _MIXING):
+        is_lost = operator in _MIXING or (operator == "add" and _is_normal(node.args[1]))
+        if operator in _DECIDING or to_bool or (node.name in read and not is_lost):
             read.update(refs((*node.args, *node.kwargs.values())))
+        elif operator == "div" and not _is_softmax(node, nodes):
+            read.update(refs(node.args[1:]))  # of shares that are normalized again, zeros would give NaN
     return frozenset(node.name for node in graph.nodes if node.name in read and node.target.startswith("aten.exp."))
+
+
+def _is_normal(arg: Arg) -> bool:
+    """Whether ``arg`` is a number in which a subnormal one is lost when it is added."""
+    return isinstance(arg, (int, float)) and abs(arg) > 1e-30
+
+
+def _is_softmax(node: Node, nodes: Mapping[str, Node]) -> bool:
+    """Whether ``node`` is ``exp(x) / sum(exp(x))``: if ``x`` is a distance from a maximum, the sum is 1 or more."""
+    shares, total = list(refs(node.args[:1])), [nodes[name] for name in refs(node.args[1:2])]
+    sums = all(n.target.startswith("aten.sum.") and [*refs(n.args[:1])] == shares for n in total)
+    return not total or (sums and all(nodes[name].target.startswith("aten.exp.") for name in shares))
 
 
 def from_maxima(kernel: Kernel, exact: Iterable[str] = ()) -> Kernel:

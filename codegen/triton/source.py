@@ -7,6 +7,7 @@ from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, RecurrentKernel, SpecialKernel, buffers_read
 from ..ir.poly import product
 from ..ir.printing import python_poly
+from ..lowering.online import deciding_exponentials
 from ..lowering.plan import AnyKernel, Plan
 from ..lowering.views import shape_of
 from .attention import ATTENTION, attention_kernel
@@ -82,7 +83,7 @@ class _Printer:
         self.plan = plan
         self.settings = settings
         self.sizes = Sizes({name: source.example for name, source in plan.graph.symbols.items()})
-        self.needs = TritonNeeds(settings.math)
+        self.needs = TritonNeeds(settings.math, has_subnormals=bool(deciding_exponentials(plan.graph)))
         self.library = TritonLibrary("", {}, {}, [], set(), {})
 
     def template(self, node: Node) -> None:

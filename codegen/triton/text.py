@@ -32,8 +32,10 @@ _TYPED = ("float64", "int64", "int16", "int8", "uint8")
 class TritonNeeds:
     """What generated kernels refer to beyond their arguments."""
 
-    def __init__(self, math: str) -> None:
+    def __init__(self, math: str, has_subnormals: bool = False) -> None:
         self.math = math
+        self.has_subnormals = has_subnormals
+        """Whether something decides on exponentials, so that subnormal ones must not be zero."""
         self.helpers: set[str] = set()
         self.floats: dict[str, str] = {}
         """Numbers that the host wrapper computes from sizes: their names by Python expression."""
@@ -47,6 +49,8 @@ class TritonNeeds:
         """The function that computes ``op``."""
         if self.math == "fast" and dtype == "float32" and op in _FAST:
             name = _FAST[op]
+        elif op == "exp" and dtype == "float32" and self.has_subnormals:
+            name = "ks_exp"
         elif op in _HELPERS:
             name = _HELPERS[op]
         else:
@@ -113,6 +117,8 @@ def operation(node: Scalar, args: list[str], needs: TritonNeeds) -> str:
 
 _PRELUDE = {
     "ks_tanh": "def ks_tanh(x):\n    return 2.0 * tl.sigmoid(2.0 * x) - 1.0",
+    # The library's gives 0 for subnormal results, the hardware's approximation does not.
+    "ks_exp": "def ks_exp(x):\n    return tl.where(x < -87.0, tl.exp(x), libdevice.exp(x))",
     "ks_sigmoid": "def ks_sigmoid(x):\n    return 1.0 / (1.0 + libdevice.exp(-x))",
     "ks_sign": "def ks_sign(x):\n    return tl.cast(x > 0, x.dtype) - tl.cast(x < 0, x.dtype)",
     "ks_isnan": "def ks_isnan(x):\n    return x != x",

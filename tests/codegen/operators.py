@@ -67,6 +67,11 @@ def softmax(x):
     return torch.softmax(x, -1)
 
 
+@case(lambda: [torch.linspace(0, -95, 49).expand(8, 49)])
+def gates(x):
+    return torch.log(torch.softmax(x, -1))
+
+
 @case(*rows(), lambda: [torch.randn(3, 5000) * 30], lambda: [torch.full((2, 5), float("-inf"))], online=True)
 def softmax_online(x):
     return torch.softmax(x, -1), torch.log_softmax(x, -1)

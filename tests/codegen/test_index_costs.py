@@ -112,7 +112,16 @@ def test_scores_far_below_the_maximum_cost_no_more_than_others(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("math", ["accurate", "fast"])
-@pytest.mark.parametrize("decides", [lambda gates: gates.argmin(-1), torch.log, lambda gates: gates.bool()])
+@pytest.mark.parametrize(
+    "decides",
+    [
+        lambda gates: gates.argmin(-1),
+        torch.log,
+        lambda gates: gates.bool(),
+        torch.ceil,
+        lambda gates: gates[:, -2:] / gates[:, -2:].sum(-1, keepdim=True),
+    ],
+)
 def test_gates_on_which_something_decides_may_be_subnormal(decides: Any, math: str, tmp_path: Path) -> None:
     def gated(x: Any) -> Any:
         return decides(torch.softmax(x * 2, -1))
@@ -121,6 +130,13 @@ def test_gates_on_which_something_decides_may_be_subnormal(decides: Any, math: s
     assert "ks_exp_down_accurate" not in pair.source
     far = torch.linspace(0, -51, 49).expand(64, 49).contiguous()  # twice that is -102: exp of it is subnormal
     pair.call(lambda: [far], falls_back=False)
+
+
+@pytest.mark.parametrize("mixes", [lambda gates: torch.log(gates + 1e-9), lambda gates: gates / 2])
+def test_gates_whose_smallest_numbers_are_lost_have_quick_exponentials(mixes: Any, tmp_path: Path) -> None:
+    pair = Pair(lambda x: mixes(torch.softmax(x, -1)), [torch.randn(64, 49)], "cpp", tmp_path / "lost.py")
+    assert "ks_exp_down_accurate" in pair.source
+    pair.call(lambda: [torch.linspace(0, -102, 49).expand(64, 49).contiguous()], falls_back=False)
 
 
 def test_quotients_of_sizes_are_computed_once(tmp_path: Path) -> None:

@@ -75,6 +75,23 @@ def test_a_row_in_registers_is_read_once_and_its_weights_stay_in_the_cache():
     assert "evict_last" in weights
 
 
+@pytest.mark.parametrize("decides", ["log.default", "relu.default"])
+def test_gates_on_which_something_decides_may_be_subnormal(decides):
+    gates = graph(
+        source("x", "s0", "s1"),
+        call("top", "amax.default", ("x", last(), True), "s0", 1),
+        call("far", "sub.Tensor", ("x", "top"), "s0", "s1"),
+        call("exp", "exp.default", ("far",), "s0", "s1"),
+        call("total", "sum.dim_IntList", ("exp", last(), True), "s0", 1),
+        call("shares", "div.Tensor", ("exp", "total"), "s0", "s1"),
+        call("decided", decides, ("shares",), "s0", "s1"),
+        outputs=["decided"],
+    )
+    (accurate,), (fast,) = texts(gates, math="accurate").values(), texts(gates).values()
+    assert ("ks_exp(" in accurate) == (decides == "log.default")
+    assert "tl.exp(" in fast
+
+
 def test_a_row_in_blocks_stays_in_the_cache_until_it_is_read_for_the_last_time():
     (text,) = texts(layernorm(), row="loop", block=2048).values()
     reads = [line for line in text.splitlines() if "tl.load(x_ptr" in line]
