@@ -17,13 +17,17 @@ LEAST_COST = 12
 TIMES = 4
 """How often a value must be computed at least before storing it pays."""
 LEAST_SAVED = 1 << 14
-"""Evaluations that must be saved: another kernel takes as long as some thousand."""
+"""Evaluations of such a value that must be saved: another kernel takes as long as some thousand. Of a value that costs
+more, and for storing it to pay at all, fewer in proportion."""
 
 LEAST_SLICES = 4
 """Slices of a value from which on they are elements of a window."""
 TIMES_IN_WINDOWS = 1.5
 """How often windows must read a value's elements for storing it to pay: the loop that reads them is a plain one then.
 Pools of 3 x 3 in steps of two took 1.6 ms instead of 12 so (one thread, a scale and ReLU before them)."""
+
+_MOST_COST = 500
+"""What costs more is counted as this."""
 
 _COSTLY = {name for name, cost in COSTLY.items() if cost >= LEAST_COST} | {"gelu", "silu", "softplus", "mish"}
 
@@ -46,6 +50,7 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
         if node.name in live:
             for name in set(_read(node)):
                 users[name].append(node)
+    costs = _costs(graph, inline)
     names = []
     for node in reversed(graph.nodes):
         if node.name not in live or node.name in leaves or not _is_computed(node):
@@ -56,7 +61,8 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
         name = base_name(node.target)
         costly = node.name in inline and (name in _COSTLY or name in GATHERS)
         overlap = len(sliced[node.name]) >= LEAST_SLICES and in_windows >= TIMES_IN_WINDOWS * size
-        if costly and times >= max(TIMES * size, size + LEAST_SAVED):
+        saved = (times - size) * costs[node.name] if costly else 0
+        if saved >= LEAST_COST * max((TIMES - 1) * size, LEAST_SAVED):
             names.append(_as_read(node, users))
             times = size
         elif overlap and node.name in computed and name not in VIEWS:
@@ -83,6 +89,22 @@ def _inline(graph: Graph, leaves: Set[str]) -> tuple[set[str], set[str]]:
         if not given and _is_computed(node) and makes:
             computed.add(node.name)
     return inline, computed
+
+
+def _costs(graph: Graph, inline: Set[str]) -> dict[str, float]:
+    """Instructions for an element of each node that is computed in place, with what it is made of."""
+    nodes = {node.name: node for node in graph.nodes}
+    costs: dict[str, float] = {}
+    for node in graph.nodes:
+        if node.name not in inline or not node.values:
+            continue
+        name, size = base_name(node.target), math.prod(node.values[0].example)
+        cost: float = COSTLY.get(name, LEAST_COST if name in _COSTLY or name in GATHERS else 1)
+        for operand in set(_read(node)):
+            if nodes[operand].op == "call" and size:
+                cost += costs.get(operand, 0) * min(1, _evaluations_of(nodes[operand], node, size) / size)
+        costs[node.name] = min(cost, _MOST_COST)
+    return costs
 
 
 def _as_read(node: Node, users: Mapping[str, Sequence[Node]]) -> str:

@@ -86,6 +86,20 @@ def test_of_a_chain_of_costly_values_the_last_is_stored():
     assert [sorted(k.stores) for k in plan(source_graph, store_repeated=True).kernels] == [["exp"], ["turned"]]
 
 
+@pytest.mark.parametrize(("made", "kernels"), [("pow.Tensor_Scalar", 2), ("neg.default", 1)])
+def test_the_more_a_value_costs_the_fewer_repetitions_let_it_be_stored(made, kernels):
+    """The angles of a few heads: a cosine alone costs less than a kernel, one of a power more."""
+    source_graph = graphs.graph(
+        graphs.source("x", 4, 64, 32),
+        graphs.source("rates", 64, 32),
+        graphs.call("angle", made, ["rates", 3.5][: 1 + (kernels > 1)], 64, 32),
+        graphs.call("cos", "cos.default", ["angle"], 64, 32),
+        graphs.call("turned", "mul.Tensor", ["x", "cos"], 4, 64, 32),
+        outputs=["turned"],
+    )
+    assert len(plan(source_graph, store_repeated=True).kernels) == kernels
+
+
 def of_rows(*shape):
     """``x * exp(scale)``, one scale for each row or for all."""
     return graphs.graph(
