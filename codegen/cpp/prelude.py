@@ -34,6 +34,11 @@ static void ks_huge_pages(void* data, int64_t bytes) {
 #endif
 }
 """,
+    "ks_quotient": """\
+// No processor divides vectors of integers. Rounded once, a quotient below 2^53 does not reach the next integer.
+KS_INLINE int64_t ks_quotient(int64_t a, int64_t b) { return int64_t(double(a) / double(b)); }
+KS_INLINE int64_t ks_rest(int64_t a, int64_t b) { return a - ks_quotient(a, b) * b; }
+""",
     "ks_stream": """\
 #if defined(__SSE2__)
 #include <emmintrin.h>  // reading all of <immintrin.h> takes longer than compiling the kernel

@@ -106,7 +106,7 @@ class Scope:
         if value.op == "index":
             return f"({self._index(value)})"
         if value.op == "quotient":
-            return quotient_text(value, self.text)
+            return self._quotient(value)
         if value.op == "size":
             return self.needs.floats.setdefault(value.data, f"float{len(self.needs.floats)}")
         if value.op == "item":
@@ -129,6 +129,14 @@ class Scope:
 
     def _index(self, value: Scalar) -> str:
         return index_text(value.polys[0], self.text)
+
+    def _quotient(self, value: Scalar) -> str:
+        """A quotient or remainder; by a size in floating point where it is computed for every element."""
+        if self.level(value) != ELEMENT or not value.polys[1].names:
+            return quotient_text(value, self.text)
+        self.needs.helper("ks_quotient")
+        name = "ks_quotient" if value.data == "/" else "ks_rest"
+        return f"{name}({', '.join(index_text(part, self.text) for part in value.polys)})"
 
     def _piecewise(self, value: Scalar) -> str:
         """A choice by position that no loop was split for: only the taken side may be evaluated."""

@@ -150,3 +150,15 @@ def test_quotients_of_sizes_are_computed_once(tmp_path: Path) -> None:
     assert loops and not any("/ (4)" in line for line in loops)
     pair.call(lambda: [torch.randn(6, 40)], falls_back=False)
     pair.call(lambda: [torch.randn(5, 56)])
+
+
+def test_elements_are_divided_by_sizes_in_floating_point(tmp_path: Path) -> None:
+    def grouped(x: Any) -> Any:
+        rows, heads, steps, width = x.shape
+        return torch.softmax(x.transpose(1, 2).reshape(rows * steps, 4, heads * width // 4), -1)
+
+    pair = Pair(grouped, [torch.randn(2, 8, 5, 6)], "cpp", tmp_path / "grouped.py")
+    assert "ks_quotient(" in pair.source
+    pair.call(lambda: [torch.randn(2, 8, 5, 6)], falls_back=False)
+    pair.call(lambda: [torch.randn(5, 16, 3, 7)], falls_back=False)
+    pair.call(lambda: [torch.randn(3, 12, 2, 21)], falls_back=False)
