@@ -253,5 +253,7 @@ def test_the_header_of_the_file_has_both_numbers_the_one_that_counts_first(measu
 def test_the_measure_travels_into_a_fork_and_must_be_one_of_the_two() -> None:
     point = ForkPoint(given.opened(measure="call"), Origin(session="s", node="n001"))
     assert (point.options().measure, point.options(measure="device").measure) == ("call", "device")
-    with pytest.raises(InputError, match="measure 'wall': a win on an accelerator is by its device or its call"):
+    with pytest.raises(
+        InputError, match=r"measure 'wall': did you mean 'call'\? a win on an accelerator is by its device or its call"
+    ):
         SearchOptions(measure="wall").check()

@@ -41,7 +41,7 @@ def test_a_concatenation_of_concatenations_is_one_choice_and_is_stored_when_it_g
     assert max(len(n.args) for n in choices) == 17
 
 
-@pytest.mark.parametrize("language", CODEGEN_BACKENDS)
+@pytest.mark.parametrize("language", ["cpp", pytest.param("triton", marks=pytest.mark.thorough)])
 def test_a_scan_that_doubles_is_stored_before_its_alternatives_multiply(language):
     """Every round chooses in each of three operands, so what is computed in place grows by a factor of three."""
 

@@ -41,7 +41,12 @@ def backwards(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("target", "steps"), [(Gated(), 20), (two_back, 20), (backwards, 16)], ids=["gru", "two_back", "backwards"]
+    ("target", "steps"),
+    [
+        pytest.param(Gated(), 20, marks=pytest.mark.thorough, id="gru"),
+        pytest.param(two_back, 20, id="two_back"),
+        pytest.param(backwards, 16, id="backwards"),
+    ],
 )
 def test_steps_are_loops_and_mean_the_same(target: Any, steps: int, tmp_path: Path) -> None:
     def maker() -> list[Any]:

@@ -29,7 +29,12 @@ def single(name: str, values: list[Any]) -> list[Any]:
     return [value[:, :1] if name == "spelled_out" and value.ndim == 3 else value[:1] for value in values]
 
 
-@pytest.mark.parametrize("name", CASES)
+MANY = {"linear_attention", "delta_rule", "selective_scan", "gru_cell"}
+"""One of every kind; the others are like them."""
+EACH = [pytest.param(name, marks=() if name in MANY else pytest.mark.thorough) for name in CASES]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_steps_that_sum_are_one_kernel_and_right_at_any_size(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     target, main, other = CASES[name]
