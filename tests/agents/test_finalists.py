@@ -125,6 +125,16 @@ def test_the_best_of_the_undecided_is_timed_again_before_the_others(best_first: 
         assert closed is not None and closed.win, "none follows a win"
 
 
+@pytest.mark.parametrize(("spread", "times"), [(0.2, 2), (0.5, 1)])
+def test_who_scatters_too_much_to_be_decided_is_not_timed_again(spread: float, times: int) -> None:
+    search = ring(budget=1, confirmations=2)
+    search.tell(given.diagnosed(1.5), "n001")
+    wide = given.interval(1.2, spread)
+    search.tell(given.diagnosed(1.2, confirmation=True, speedup=wide), "n001")
+    assert _times_confirmed(search) == {"n001": times}
+    assert (search.closed() is None) == (times == 2)
+
+
 def _times_confirmed(search: Ring) -> dict[str, int]:
     times: dict[str, int] = {}
     for node in confirmations(search.decisions):
