@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ...schemas import Interval, SessionClosed, SessionOpened
 from ...schemas.pool import BASELINE_NAMES
@@ -100,7 +101,7 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         return "no win found: no candidate was right"
     baseline = opened.against if opened else "best"
     words = _PROCESSOR if opened is None or opened.is_on_processor else _ACCELERATOR
-    over = _over_in_words if opened and opened.trusts_finalists else _over
+    over = partial(_over, in_words=opened is not None and opened.trusts_finalists)
     judged = f"{over(best.speedup, best.against)} {words.judged}"
     if best.broken_contract:
         return f"no win found: {best.broken_contract} ({judged})"
@@ -137,14 +138,10 @@ def _beside_device(best: PlannedNode, words: _Words, over: Callable[[Interval, s
     return f" {words.judged} (it {words.untimed}: {best.ordinary_missing})" if best.ordinary_missing else ""
 
 
-def _over(speedup: Interval, against: str) -> str:
-    """``1.20x (1.10 to 1.30) of eager``; what is too noisy is no part of anything."""
-    return f"{speedup} {'against' if speedup.is_noise else 'of'} {_baseline(against)}"
-
-
-def _over_in_words(speedup: Interval, against: str) -> str:
-    """Likewise, without the ends of what is too noisy; older sessions gave them."""
-    return f"{speedup.in_words} {'against' if speedup.is_noise else 'of'} {_baseline(against)}"
+def _over(speedup: Interval, against: str, *, in_words: bool) -> str:
+    """``1.20x (1.10 to 1.30) of eager``; what is too noisy is no part of anything. Older sessions gave its ends."""
+    ratio = speedup.in_words if in_words else str(speedup)
+    return f"{ratio} {'against' if speedup.is_noise else 'of'} {_baseline(against)}"
 
 
 def _baseline(name: str) -> str:
