@@ -28,11 +28,11 @@ within one."""
 SLOW_NS = 5 * WARM_NS
 """Before a batch of calls that take so long each, one call warms up, and not one on every copy of the inputs."""
 MAPPED_BYTES = 32 << 20
-"""Tensors from this size on get fresh memory at every call and give it back (``M_MMAP_THRESHOLD`` of glibc, at most)."""
+"""Tensors from this size on get fresh memory at every call and give it back: glibc's ``M_MMAP_THRESHOLD``, at most."""
 MAPPED_CALLS, MAPPED_NS = 16, 500_000_000
-"""Calls with such tensors warm up as often, or for as long. Where a virtual machine tells its host which memory is free,
-what nobody used for two seconds is cold: a call that touches 32 MiB of it takes 35 ms in place of 2. A program that goes
-on computing has made its memory warm; one that waited for its turn has not, and 3 of 12 calls and more were cold.
+"""Calls with such tensors warm up as often, or for as long. Where a virtual machine tells its host which memory is
+free, what nobody used for two seconds is cold: a call that touches 32 MiB of it takes 35 ms in place of 2. A program
+that goes on computing has made its memory warm; after a wait for its turn, 3 of 12 calls and more were cold.
 """
 CALIBRATIONS = 8
 MOST_SHARE = 0.1
