@@ -78,7 +78,7 @@ def _may_end_above_one(interval: Interval) -> bool:
     On a machine whose times scatter more than that, twelve candidates were judged in 42 s, and finalists timed for
     another 374 and 200 without a decision.
     """
-    return interval.median * (max(0.0, interval.low) / interval.median) ** math.sqrt(0.5) > 1.0
+    return interval.median * math.pow(max(0.0, interval.low) / interval.median, math.sqrt(0.5)) > 1.0
 
 
 def _in_free_places(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
