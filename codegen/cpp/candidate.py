@@ -22,6 +22,7 @@ from ..lowering.pointwise import ORDERED, UNORDERED
 from ..lowering.reassociation import reassociated
 from ..lowering.recurrences import CARRIED, RECURRENCE, STEPS
 from ..lowering.regions import Fusion, partition
+from . import kept_memory
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
 from .source import Function, Library, library
@@ -95,11 +96,14 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
         Pass(pass_graph, HostWrapper(plan, printed), name, "is_cpu", _conditions(pass_graph, plan), elsewhere=others)
         for (name, pass_graph), plan in zip(graphs.items(), plans, strict=True)
     ]
+    functions = entry_points(facts, passes)
+    mapped = sum(pass_.host_wrapper.mapped for pass_ in passes)
     parts = [
         f'"""{_docstring(plans)}"""',
         "",
         "import functools",
         "import math  # noqa: F401",
+        *(f"import {name}" for name in kept_memory.IMPORTS if mapped),
         "",
         "import torch",
         "",
@@ -111,8 +115,9 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
         "_LIBRARY = _load()",
         *(line for function in printed.distinct() for line in _binding(function)),
         *constants([*graphs.values(), *others]),
+        *(kept_memory.text(mapped) if mapped else ()),
         "",
-        *entry_points(facts, passes),
+        *functions,
     ]
     return Candidate("\n".join(parts) + "\n", plans, printed)
 

@@ -10,6 +10,7 @@ from ..lowering.normal import SEGMENT_OF
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from ..lowering.views import VIEWS
+from .kept_memory import is_mapped
 from .source import Function, Library
 
 _TRIVIAL = re.compile(r"!=|>= -?[012]$|> -?[01]$")
@@ -27,6 +28,8 @@ class HostWrapper:
         self.symbols = set(plan.graph.symbols)
         self.overwritten: set[str] = set()
         """Values whose memory took a kernel's result."""
+        self.mapped = 0
+        """Tensors so large that memory is kept for them."""
 
     def head(self, tensors: list[str]) -> list[str]:
         """Statements before everything else; ``tensors`` are the arguments and parameters."""
@@ -83,7 +86,11 @@ class HostWrapper:
         meta = self.plan.nodes[name].values[0]
         shape = ", ".join(str(size) for size in meta.shape)
         comma = "," if len(meta.shape) == 1 else ""
-        self.lines.append(f"{pyname(name)} = torch.empty(({shape}{comma}), dtype=torch.{meta.dtype})")
+        if is_mapped(meta):
+            self.mapped += 1
+            self.lines.append(f"{pyname(name)} = _empty(({shape}{comma}), torch.{meta.dtype})")
+        else:
+            self.lines.append(f"{pyname(name)} = torch.empty(({shape}{comma}), dtype=torch.{meta.dtype})")
         self.present.add(name)
 
     def _overwrite(self, name: str, source: str) -> None:

@@ -26,7 +26,7 @@ from ..processes.scratch import Scratch
 from .agreement import difference
 from .environment import compiling, ordinary_environment
 from .process import Missing, OrdinaryProcess, Sampled
-from .rounds import DEVICE_SPREADS, MAPPED_BYTES, SPREADS, Runner, hold
+from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
 from .trust import COMPILES, CONFINED, TRUSTED
 from .unseen import check_unseen
 
@@ -159,13 +159,6 @@ class OrdinaryHost:
         """Whether an accelerator's memory holds few of its calls."""
         return self.settings.accelerator is not None and is_large_call(self._facts.shapes[0])
 
-    @property
-    def _maps_memory(self) -> bool:
-        """Whether inputs or outputs of a call are so large that the C library maps memory for each anew."""
-        shape = self._facts.shapes[0]
-        sizes = (bytes_of(fact.shape, fact.dtype) for fact in (*shape.inputs, *shape.outputs))
-        return self.settings.accelerator is None and max(sizes, default=0) >= MAPPED_BYTES
-
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""
         async with contextlib.AsyncExitStack() as stack:
@@ -275,7 +268,7 @@ class OrdinaryHost:
             "player": PLAYER if name == CANDIDATE and self._built else "",
         }
         await self._or_end(process, self._load(process, command, seconds, lease))
-        return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds, maps_memory=self._maps_memory)
+        return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
 
     async def _or_end(self, process: OrdinaryProcess, work: Awaitable[None]) -> None:
         """Wait for ``work``, and end the process if that fails."""

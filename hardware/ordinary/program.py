@@ -145,6 +145,9 @@ class _Process:
         """Rotates through the copies of the inputs, so that no call sees what the one before it saw."""
         turn, count = self._turn, len(self.copies)
         output = None
+        if call is not _nothing:
+            # A loop of a user's holds the last result alone: memory of the one before is there for the next.
+            self._output = None
         for inputs in [self.copies[(turn + index) % count] for index in range(calls)]:
             output = call(*inputs)
         if call is not _nothing:

@@ -27,13 +27,6 @@ SLOW_ROUNDS = 3
 within one."""
 SLOW_NS = 5 * WARM_NS
 """Before a batch of calls that take so long each, one call warms up, and not one on every copy of the inputs."""
-MAPPED_BYTES = 32 << 20
-"""Tensors from this size on get fresh memory at every call and give it back: glibc's ``M_MMAP_THRESHOLD``, at most."""
-MAPPED_CALLS, MAPPED_NS = 16, 500_000_000
-"""Calls with such tensors warm up as often, or for as long. Where a virtual machine tells its host which memory is
-free, what nobody used for two seconds is cold: a call that touches 32 MiB of it takes 35 ms in place of 2. A program
-that goes on computing has made its memory warm; after a wait for its turn, 3 of 12 calls and more were cold.
-"""
 CALIBRATIONS = 8
 MOST_SHARE = 0.1
 """Processor time that a process may use while others are timed, as a share of that time: its threads sleep by then."""
@@ -58,8 +51,6 @@ class Runner:
     copies: int
     seconds: float
     """Limit for one batch."""
-    maps_memory: bool = False
-    """Whether a call has tensors of :data:`MAPPED_BYTES` and more in main memory."""
     calls: int = 1
     warm: int = 0
     is_calibrated: bool = False
@@ -88,11 +79,8 @@ class Runner:
             self._grow(elapsed)
         # A call that takes so long has displaced what others left before it ends, and has found its threads.
         # On a busy machine it is heard late that a batch has begun: it then seems to take microseconds.
-        ns = max(ns, 1)
-        warm = min(MOST_CALLS, self._calls_in(WARM_NS, ns))
+        warm = min(MOST_CALLS, self._calls_in(WARM_NS, max(ns, 1)))
         self.warm = 1 if ns >= SLOW_NS else max(self.copies, warm)
-        if self.maps_memory:
-            self.warm = max(self.warm, min(MAPPED_CALLS, self._calls_in(MAPPED_NS, ns)))
         self.is_calibrated = True
         self.process.wait_until_idle()
 

@@ -1,0 +1,46 @@
+"""Large outputs take the memory of earlier ones that nobody holds any more (decision 0031)."""
+
+import math
+
+from ...hardware.machine.work import dtype_bytes
+from ...schemas import TensorMeta
+
+MAPPED_BYTES = 32 << 20
+"""From here on glibc maps memory anew at each call, and all of its pages are faulted in: the largest threshold that it
+sets itself."""
+
+IMPORTS = ("sys", "threading")
+"""Modules that :func:`text` needs."""
+
+_TEXT = '''
+_KEPT = []  # Memory of large outputs: of two calls, since a result is often held until the next one is there.
+_KEEPING = threading.Lock()
+
+
+def _empty(shape, dtype):
+    """As torch.empty. What is large takes memory of an earlier output that nobody holds: fresh memory is faulted in."""
+    wanted = math.prod(shape) * dtype.itemsize
+    holders = getattr(torch._C, "_storage_Use_Count", None)
+    if wanted < MAPPED_BYTES or holders is None:
+        return torch.empty(shape, dtype=dtype)
+    with _KEEPING:
+        for storage in _KEPT:
+            # Held by the list alone, and named by the list, this loop and the call of getrefcount.
+            is_free = holders(storage._cdata) == 1 and sys.getrefcount(storage) == 3 and not storage.is_shared()
+            if is_free and storage.nbytes() == wanted:
+                return torch.empty(0, dtype=dtype).set_(storage, 0, shape)
+        out = torch.empty(shape, dtype=dtype)
+        _KEPT.append(out.untyped_storage())
+        del _KEPT[:-MOST]
+    return out
+'''
+
+
+def is_mapped(meta: TensorMeta) -> bool:
+    """Whether a tensor, at the captured sizes, gets fresh memory at each call."""
+    return bool(meta.example) and math.prod(meta.example) * dtype_bytes(meta.dtype) >= MAPPED_BYTES
+
+
+def text(outputs: int) -> list[str]:
+    """Lines that define ``_empty``, for calls that make so many large tensors."""
+    return _TEXT.replace("MAPPED_BYTES", f"{MAPPED_BYTES:_}").replace("MOST", str(2 * outputs)).splitlines()
