@@ -22,6 +22,8 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, tor
 CALLS = 3
 ROUNDS = 7
 ROUND_SECONDS = 0.1
+CHUNK = 1 << 18
+"""Elements that are compared at a time: more would be written to memory and read again a dozen times."""
 MOST_FOLLOWED = 1 << 24
 """Elements of the inputs up to which gradients are checked."""
 
@@ -233,12 +235,24 @@ def error_of(expected: Any, answer: Any) -> float:
     if not (expected.is_floating_point() or expected.is_complex()):
         return 0.0 if torch.equal(expected, answer) else math.inf
     wide = torch.complex128 if expected.is_complex() else torch.float64
-    expected_wide, answer_wide = expected.detach().to(wide), answer.detach().to(wide)
-    same = (expected_wide == answer_wide) | (expected_wide.isnan() & answer_wide.isnan())
-    scale = expected_wide.abs() + expected_wide[expected_wide.isfinite()].abs().square().mean().sqrt().nan_to_num()
-    errors = ((expected_wide - answer_wide).abs() / scale.clamp_min(1e-300)).masked_fill(same, 0.0)
-    worst = float(errors.max()) if errors.numel() else 0.0
-    return worst if worst == worst else math.inf
+    right, given = (value.detach().reshape(-1).split(CHUNK) for value in (expected, answer))
+    count = sum(int(chunk.isfinite().sum()) for chunk in right)
+    squares = sum(_square_sum(chunk.to(wide)) for chunk in right)
+    typical = math.sqrt(squares / max(1, count))
+    worst = [_largest_error(one.to(wide), other.to(wide), typical) for one, other in zip(right, given, strict=True)]
+    return max((error if error == error else math.inf for error in worst), default=0.0)
+
+
+def _square_sum(values: torch.Tensor) -> float:
+    """Of those that are finite."""
+    return float(values.masked_fill(~values.isfinite(), 0.0).abs().square().sum())
+
+
+def _largest_error(expected: torch.Tensor, answer: torch.Tensor, typical: float) -> float:
+    """As :func:`error_of`, of some elements; NaN where one of two is."""
+    same = (expected == answer) | (expected.isnan() & answer.isnan())
+    errors = (expected - answer).abs() / (expected.abs() + typical).clamp_min(1e-300)
+    return float(errors.masked_fill(same, 0.0).max()) if errors.numel() else 0.0
 
 
 def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
