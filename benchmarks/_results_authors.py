@@ -106,6 +106,28 @@ them. A second hand-in for `mapid` is not in the table: 1.15x, no win, and the b
     )
 
 
+def overhead(folder: Path) -> str:
+    """What a model's call costs beyond the model."""
+    record = load_json(folder, "model_overhead.json")
+    rows = [
+        [
+            row["format"],
+            "with tools, events published" if row["tools"] else "without tools",
+            *(f"{row[key]:.1f}" for key in ("overhead_ms", "slowest_ms")),
+        ]
+        for row in record["rows"]
+    ]
+    return section(
+        "A model's call beyond the model",
+        f"""
+Prompt, client, AutoGen, tools and events of a call, in the median of {record["rows"][0]["nodes"]} nodes, against a
+server on loopback that answers at once; its own time is taken off. The goal is {record["goal_ms"]:.0f} ms.
+""",
+        run_line(record, "model_overhead.json"),
+        table(("wire format", "a call", "ms beyond the model", "ms, slowest node"), rows),
+    )
+
+
 def _claim(row: Record) -> str:
     claimed = row["claimed"]
     return ratio(claimed["eager_ms"] / claimed["kernel_ms"]) if claimed["is_right"] else "wrong"

@@ -2,9 +2,9 @@
 
 A server on loopback answers at once, streamed, over both formats; its own share (the same bytes sent by a bare client)
 is measured as well and taken off. Two kinds of node: one request without tools, and a conversation of four requests
-with calls of tools, whose events are published on a real bus. Usage:
+with calls of tools, whose events are published on a real bus. Results go to results/model_overhead.json. Usage:
 
-    python benchmarks/model_overhead.py [--nodes 60]
+    python benchmarks/model_overhead.py [--nodes 60] [--no-results]
 """
 
 import argparse
@@ -19,6 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from _shared import RESULTS, machine, now, save, versions
 from model_server import ModelServer, Said, model_server
 
 import given
@@ -110,8 +111,8 @@ async def bare_ms(server: ModelServer, path: str, body: bytes) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-async def measure(kind: type[ModelBackend], nodes: int, bus: Bus | None) -> float:
-    """Median overhead of a call, milliseconds; the first three nodes, which import and connect, do not count."""
+async def measure(kind: type[ModelBackend], nodes: int, bus: Bus | None) -> dict[str, Any]:
+    """Milliseconds of a call, in the median; the first three nodes, which import and connect, do not count."""
     async with model_server() as server:
         server.answer = conversing if bus is not None else lambda body: Said(FILE)
         backend = kind(Settings(vendor=kind.vendor, key="no-secret", url=server.url))
@@ -125,10 +126,18 @@ async def measure(kind: type[ModelBackend], nodes: int, bus: Bus | None) -> floa
         f"{kind.vendor.name:10} {what:22} {whole_ms - bare_median:6.2f} ms a call beyond the model (median of {nodes} "
         f"nodes; a call {whole_ms:.2f}, the server {bare_median:.2f}, slowest node's {max(whole):.2f})"
     )
-    return whole_ms - bare_median
+    return {
+        "format": kind.vendor.name,
+        "tools": bus is not None,
+        "overhead_ms": whole_ms - bare_median,
+        "call_ms": whole_ms,
+        "server_ms": bare_median,
+        "slowest_ms": max(whole),
+        "nodes": nodes,
+    }
 
 
-async def every(nodes: int) -> list[float]:
+async def every(nodes: int) -> list[dict[str, Any]]:
     """Both kinds of node over both formats."""
     kinds: tuple[type[ModelBackend], ...] = (AnthropicBackend, OpenAIBackend)
     with tempfile.TemporaryDirectory(prefix="overhead-") as home:
@@ -140,8 +149,13 @@ def main() -> int:
     """Exit status 1 if a median is above the goal."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=60)
-    nodes = parser.parse_args().nodes
-    return 0 if max(asyncio.run(every(nodes))) < GOAL_MS else 1
+    parser.add_argument("--no-results", action="store_true", help="write no file")
+    options = parser.parse_args()
+    record = {"benchmark": "model_overhead", "date": now(), "versions": versions(), "machine": machine()}
+    rows = asyncio.run(every(options.nodes))
+    if not options.no_results:
+        save(RESULTS / "model_overhead.json", {**record, "goal_ms": GOAL_MS, "rows": rows})
+    return 0 if max(row["overhead_ms"] for row in rows) < GOAL_MS else 1
 
 
 if __name__ == "__main__":

@@ -51,7 +51,14 @@ def page(results: Path = RESULTS) -> str:
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
         *(h100.published(results), h100.kernelbench(results), outside.authors(results), outside.bare(results)),
-        *(cpu.search(results), cpu.judge(results), cpu.log(results), cpu.seeds(results), cpu.fleet(results)),
+        *(
+            outside.overhead(results),
+            cpu.search(results),
+            cpu.judge(results),
+            cpu.log(results),
+            cpu.seeds(results),
+            cpu.fleet(results),
+        ),
     )
     parts = (*sections, ELSEWHERE.strip())
     return "\n\n".join((INTRODUCTION.strip(), contents(parts), *parts)) + "\n"
