@@ -13,7 +13,7 @@ IMPORTS = ("sys", "threading")
 """Modules that :func:`text` needs."""
 
 _TEXT = '''
-_KEPT = []  # Memory of large outputs: of two calls, since a result is often held until the next one is there.
+_KEPT = [object()]  # Memory of large outputs: of two calls, since a result is often held until the next one is there.
 _KEEPING = threading.Lock()
 
 
@@ -21,17 +21,22 @@ def _empty(shape, dtype):
     """As torch.empty. What is large takes memory of an earlier output that nobody holds: fresh memory is faulted in."""
     wanted = math.prod(shape) * dtype.itemsize
     holders = getattr(torch._C, "_storage_Use_Count", None)
-    if wanted < MAPPED_BYTES or holders is None:
+    # Nobody waits: a thread that has the lock may be gone (after a fork), or be this one (in a signal's handler).
+    if wanted < MAPPED_BYTES or holders is None or not _KEEPING.acquire(blocking=False):
         return torch.empty(shape, dtype=dtype)
-    with _KEEPING:
-        for storage in _KEPT:
-            # Held by the list alone, and named by the list, this loop and the call of getrefcount.
-            is_free = holders(storage._cdata) == 1 and sys.getrefcount(storage) == 3 and not storage.is_shared()
+    try:
+        # The list alone holds its first item, so all that it alone holds are counted as that one: how Python counts
+        # the list, a loop and a call differs between its versions.
+        counts = [sys.getrefcount(item) for item in _KEPT]
+        for storage, count in zip(_KEPT[1:], counts[1:]):
+            is_free = count == counts[0] and holders(storage._cdata) == 1 and not storage.is_shared()
             if is_free and storage.nbytes() == wanted:
                 return torch.empty(0, dtype=dtype).set_(storage, 0, shape)
         out = torch.empty(shape, dtype=dtype)
         _KEPT.append(out.untyped_storage())
-        del _KEPT[:-MOST]
+        del _KEPT[1:-MOST]
+    finally:
+        _KEEPING.release()
     return out
 '''
 
