@@ -146,6 +146,8 @@ def _speedups(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.ordinary is None:
         missing = evaluation.ordinary_missing
         yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
+        if not evaluation.win and not missing and evaluation.counted.low > 1:
+            yield f"why: {evaluation.detail.removeprefix('no win found: ')}"
         yield _times(evaluation.times_ms)
         return
     yield f"{mark}: {counted} in ordinary processes"

@@ -130,6 +130,8 @@ def _statement(
         return entry.sql, entry.values(values)
     if file is not None:
         query = _read(file)
+    elif query.isidentifier():
+        raise InputError(f"sql takes a SELECT; ask this question by: kernelswarm sql --question {_question(query).name}")
     return sys.stdin.read() if query == "-" else query, {name: _number(value) for name, value in values.items()}
 
 
@@ -177,6 +179,7 @@ def _list(shape: Format) -> int:
         for name, parameter in entry.parameters.items():
             default = "needed" if parameter.default is None else f"by default {parameter.default}"
             out.print(f"    --set {name}=…  {parameter.meaning}; {default}", markup=False, style="dim")
+    err.print("ask one  kernelswarm sql --question NAME", markup=False)
     return 0
 
 

@@ -125,6 +125,13 @@ def test_a_verdict_says_why_there_is_none(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+def test_a_verdict_on_a_fast_kernel_that_is_no_win_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    detail = "no win found: n001 stands at 1.10x of eager by the judge, and it ended before a second run confirmed that"
+    evaluate._print(msgspec.structs.replace(VERDICT, win=False, detail=detail), None)
+    lines = capsys.readouterr().out.replace("\n", " ")
+    assert "torch.compile why: n001 stands at 1.10x of eager by the judge, and it ended before" in lines
+
+
 def test_the_graph_shows_both_and_a_win_needs_both() -> None:
     node = NodeRow(
         session="s", node="n001", number=1, parent="", intent="draft", memory="", state="profiled",

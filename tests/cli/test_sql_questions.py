@@ -15,7 +15,7 @@ from kernelswarm.schemas import InputError
 def test_the_library_is_listed_without_a_log(kernelswarm: Callable[..., Any], home: Path) -> None:
     ran = kernelswarm("sql", "--list")
     assert ran.status == 0 and "gains_by_diagnosis  Which diagnosis led to the biggest gains?" in ran.out
-    assert "--set device=…" in ran.out
+    assert "--set device=…" in ran.out and "kernelswarm sql --question NAME" in ran.err
     listed = json.loads(kernelswarm("sql", "--list", "--format", "json").out)
     assert len(listed) >= 20 and {"name", "title", "meaning", "columns", "parameters", "sql"} <= set(listed[0])
 
@@ -49,6 +49,8 @@ def test_the_log_as_it_was(kernelswarm: Callable[..., Any], recorded: Path) -> N
         ((), "sql needs one of"),
         (("SELECT 1", "--question", "idle_time"), "sql needs one of"),
         (("--question", "idle_tim"), "did you mean 'idle_time'?"),
+        (("idle_time",), "kernelswarm sql --question idle_time"),
+        (("idle_tim",), "did you mean 'idle_time'?"),
         (("--question", "idle_time", "--set", "a=1"), "has no parameter 'a'"),
         (("SELECT 1", "--set", "a"), "NAME=VALUE"),
         (("--file", "/no/such.sql"), "cannot be read"),
