@@ -1,6 +1,7 @@
 """What optimize and fork share: a search is opened, shown, followed to its end, and written down."""
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,32 +62,39 @@ def search(configuration: SearchConfiguration) -> int:
     roles: Mapping[str, int] = ALL_ROLES if configuration.workers else {}
 
     async def run(interrupts: Interrupts) -> SearchResult:
-        with open_display(quiet=configuration.json) as display:
-            async with searching(
-                configuration.problem,
-                configuration.pool,
-                configuration.options,
-                home=configuration.home,
-                nats=configuration.nats,
-                roles=roles,
-                origin=configuration.origin,
-                on_notice=display.notice,
-            ) as running_search:
+        async with AsyncExitStack() as stack:
+            with open_display(quiet=configuration.json) as display:
+                running_search = await stack.enter_async_context(
+                    searching(
+                        configuration.problem,
+                        configuration.pool,
+                        configuration.options,
+                        home=configuration.home,
+                        nats=configuration.nats,
+                        roles=roles,
+                        origin=configuration.origin,
+                        on_notice=display.notice,
+                    )
+                )
                 if configuration.out_dir is not None:
                     keep_folder(configuration.home, running_search.session, configuration.out_dir)
                 for note in running_search.notes:
                     display.say(note)
                 await follow(running_search, display, interrupts)
-                return write_result(
-                    running_search, configuration.out_dir or configuration.home / "sessions" / running_search.session
-                )
+                folder = configuration.out_dir or configuration.home / "sessions" / running_search.session
+                result = write_result(running_search, folder)
+            print_result(result, json=configuration.json)
+            return result
 
-    result = run_interruptible(run)
-    if configuration.json:
+    return exit_status(run_interruptible(run))
+
+
+def print_result(result: SearchResult, *, json: bool) -> None:
+    """Before the bus is left: another process on this machine that uses it may take minutes more."""
+    if json:
         print_json(result)
     else:
         print_summary(result)
-    return exit_status(result)
 
 
 def exit_status(result: SearchResult) -> int:

@@ -1,5 +1,6 @@
 """``kernelswarm resume``: go on with a session that was cut off."""
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +14,12 @@ from ...sessions.results import SearchResult
 from ...sessions.resume import resuming
 from ...store import UnknownSession
 from ..display.live import open_display
-from ..display.summary import print_summary
-from ..display.terminal import print_json
 from ..following import follow
 from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats, SessionId
 from ..reading import unknown_session
 from ..report import keep_folder, kept_folder, make_folder, write_result
-from ..searching import exit_status
+from ..searching import exit_status, print_result
 
 EXAMPLES = (
     "kernelswarm resume mapid-7kq2m",
@@ -53,21 +52,21 @@ def resume(
         make_folder(folder)
 
     async def run(interrupts: Interrupts) -> SearchResult:
-        with open_display(quiet=json) as display:
-            roles = ALL_ROLES if workers else {}
-            try:
-                async with resuming(session, home=home, nats=nats, roles=roles, on_notice=display.notice) as search:
+        roles = ALL_ROLES if workers else {}
+        try:
+            async with AsyncExitStack() as stack:
+                with open_display(quiet=json) as display:
+                    search = await stack.enter_async_context(
+                        resuming(session, home=home, nats=nats, roles=roles, on_notice=display.notice)
+                    )
                     if out_dir is not None:
                         keep_folder(home, session, out_dir)
                     await follow(search, display, interrupts)
-                    return write_result(search, folder or home / "sessions" / session)
-            except UnknownSession as error:
-                async with asked_bus(nats) as bus:
-                    raise await unknown_session(home, session, bus) from error
+                    result = write_result(search, folder or home / "sessions" / session)
+                print_result(result, json=json)
+                return result
+        except UnknownSession as error:
+            async with asked_bus(nats) as bus:
+                raise await unknown_session(home, session, bus) from error
 
-    result = run_interruptible(run)
-    if json:
-        print_json(result)
-    else:
-        print_summary(result)
-    return exit_status(result)
+    return exit_status(run_interruptible(run))

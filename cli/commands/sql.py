@@ -131,7 +131,7 @@ def _statement(
     if file is not None:
         query = _read(file)
     elif query.isidentifier():
-        raise InputError(f"sql takes a SELECT; ask this question by: kernelswarm sql --question {_question(query).name}")
+        raise InputError(f"sql takes a SELECT; ask a question by: kernelswarm sql --question {_question(query).name}")
     return sys.stdin.read() if query == "-" else query, {name: _number(value) for name, value in values.items()}
 
 

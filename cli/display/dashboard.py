@@ -47,6 +47,8 @@ class Dashboard:
         self._clock = clock
         self.search: Shown | None = None
         """Of which it is; None until that is there."""
+        self.is_gone = False
+        """It is on the screen no longer: what comes now is printed."""
         self._notice = ""
         self._waiting = ""
         self._started = clock()
@@ -57,6 +59,8 @@ class Dashboard:
     def notice(self, text: str) -> None:
         """Show it in the last line."""
         self._notice = text
+        if self.is_gone:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Print it above the dashboard."""

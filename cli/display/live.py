@@ -56,6 +56,7 @@ def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) ->
         dashboard = Dashboard(clock)
         with Live(dashboard, console=err, refresh_per_second=4, transient=True):
             yield dashboard
+        dashboard.is_gone = True
     elif quiet:
         yield Silent()
     else:

@@ -216,8 +216,10 @@ class OrdinaryProcess:
             raise self.restless()
 
     def restless(self) -> Missing:
-        """It does not rest."""
-        return Missing(f"{self.label} computes while others are timed")
+        """It does not rest. Who waits for a core looks the same as who computes."""
+        load, cores = os.getloadavg()[0], os.cpu_count() or 1
+        waits = f", or waits for a core: the load is {load:.0f} on {cores}" if load > 2 * cores else ""
+        return Missing(f"{self.label} computes while others are timed{waits}")
 
     def _sampled(self, command: Mapping[str, Any], seconds: float) -> Sampled:
         answer = self._ask(command, seconds, "call")

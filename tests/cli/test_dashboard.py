@@ -102,6 +102,17 @@ def test_a_screen_gets_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(display, Dashboard)
 
 
+def test_what_is_said_after_the_dashboard_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "is_screen", lambda: True)
+    with open_display(quiet=False) as display:
+        display.notice("starting the bus")
+    capsys.readouterr()
+    display.notice("waiting for another process")
+    assert capsys.readouterr().err == "waiting for another process\n"
+
+
 def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
     graph = SearchGraph("rmsnorm-7kq2m")

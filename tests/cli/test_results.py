@@ -1,17 +1,22 @@
 """What the end of a search and a verdict print: ordinary processes first, the judge beside them."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 import given
+from kernelswarm.cli import searching
 from kernelswarm.cli.commands import evaluate
 from kernelswarm.cli.display.show_session import graph
 from kernelswarm.cli.display.summary import print_summary
 from kernelswarm.hardware.ordinary.files import TimedFile
 from kernelswarm.schemas import Interval, Timing, Verdict
 from kernelswarm.sessions.results import Evaluation, Ordinary, SearchResult, Speedup
+from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import NodeRow, Table
 
 ORDINARY = Ordinary(
@@ -58,6 +63,37 @@ def test_a_file_that_is_no_win_is_named_for_what_it_is(capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert "no win found  0.97x of eager" in shown and "out/best.py  (the fastest correct one)" in shown
     assert "outside  nobody handed in n004, n006" in shown
+
+
+def test_the_result_is_printed_before_others_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The bus of a search may serve other processes of the machine for minutes more."""
+    printed: list[str] = []
+
+    @asynccontextmanager
+    async def fake(*_: object, **__: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(session="rmsnorm-abcde", notes=())
+        printed.append(capsys.readouterr().out)
+
+    async def follow(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(searching, "searching", fake)
+    monkeypatch.setattr(searching, "follow", follow)
+    monkeypatch.setattr(searching, "write_result", lambda *_: RESULT)
+    configuration = searching.SearchConfiguration(
+        None,
+        "cpu",
+        SearchOptions(),
+        tmp_path,
+        nats="",
+        workers=True,
+        out_dir=None,
+        json=False,  # type: ignore[arg-type]
+    )
+    assert searching.search(configuration) == 0
+    assert "best kernel" in printed[0] and "out/best.py" in printed[0]
 
 
 VERDICT = Evaluation(

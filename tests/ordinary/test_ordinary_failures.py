@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -195,3 +196,15 @@ async def test_who_rested_and_wakes_for_a_moment_is_not_restless(monkeypatch: py
             monkeypatch.setattr(module, "runs", lambda pid, states=states: next(states))
         with pytest.raises(Missing, match="computes while") if is_restless else contextlib.nullcontext():
             process.wait_until_idle()
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"), [(0.5, "timed"), (11.4, "timed, or waits for a core: the load is 11 on 2")]
+)
+async def test_on_a_busy_machine_who_does_not_rest_may_be_waiting(
+    load: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = OrdinaryProcess(None, None, "the finished file", CONFINED)  # type: ignore[arg-type]
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert str(process.restless()) == f"the finished file computes while others are {expected}"
