@@ -1,5 +1,6 @@
 """Which operators a capture takes apart, and which stay whole."""
 
+from functools import cache
 from typing import Any
 
 _BACKWARD = (
@@ -16,6 +17,14 @@ _BACKWARD = (
 
 def decompositions() -> dict[Any, Any]:
     """ATen operators that are taken apart, so that they can be fused; heavy ones with good kernels stay whole."""
+    import torch
+
+    return dict(_table(len(torch._C._dispatch_get_all_op_names())))
+
+
+@cache
+def _table(count: int) -> dict[Any, Any]:
+    """Made once for ``count`` operators: torch goes through all of them, and a reference may register its own."""
     import torch
     from torch._decomp import core_aten_decompositions, get_decompositions
 

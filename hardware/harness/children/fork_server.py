@@ -48,6 +48,9 @@ def _load() -> dict[str, Main]:
     import torch.export._trace  # noqa: F401
 
     from ...capture import capture  # noqa: F401
+    from ...capture.decompositions import decompositions
+
+    decompositions()
     from . import baseline, candidate, contract_suite, problem_validation, reference
 
     return {
