@@ -8,6 +8,8 @@ from ...schemas import TensorMeta
 MAPPED_BYTES = 32 << 20
 """From here on glibc maps memory anew at each call, and all of its pages are faulted in: the largest threshold that it
 sets itself."""
+LARGEST_KEPT = 512 << 20
+"""What is larger is mapped anew all the same: several files of a model, each with two such outputs, fill a machine."""
 
 IMPORTS = ("sys", "threading")
 """Modules that :func:`text` needs."""
@@ -22,7 +24,7 @@ def _empty(shape, dtype):
     wanted = math.prod(shape) * dtype.itemsize
     holders = getattr(torch._C, "_storage_Use_Count", None)
     # Nobody waits: a thread that has the lock may be gone (after a fork), or be this one (in a signal's handler).
-    if wanted < MAPPED_BYTES or holders is None or not _KEEPING.acquire(blocking=False):
+    if not MAPPED_BYTES <= wanted <= LARGEST_KEPT or holders is None or not _KEEPING.acquire(blocking=False):
         return torch.empty(shape, dtype=dtype)
     try:
         # The list alone holds its first item, so all that it alone holds are counted as that one: how Python counts
@@ -42,10 +44,15 @@ def _empty(shape, dtype):
 
 
 def is_mapped(meta: TensorMeta) -> bool:
-    """Whether a tensor, at the captured sizes, gets fresh memory at each call."""
-    return bool(meta.example) and math.prod(meta.example) * dtype_bytes(meta.dtype) >= MAPPED_BYTES
+    """Whether a tensor, at the captured sizes, would get fresh memory at each call, and is kept instead."""
+    size = math.prod(meta.example) * dtype_bytes(meta.dtype) if meta.example else 0
+    return MAPPED_BYTES <= size <= LARGEST_KEPT
 
 
 def text(outputs: int) -> list[str]:
     """Lines that define ``_empty``, for calls that make so many large tensors."""
-    return _TEXT.replace("MAPPED_BYTES", f"{MAPPED_BYTES:_}").replace("MOST", str(2 * outputs)).splitlines()
+    numbers = {"MAPPED_BYTES": MAPPED_BYTES, "LARGEST_KEPT": LARGEST_KEPT, "MOST": 2 * outputs}
+    printed = _TEXT
+    for name, number in numbers.items():
+        printed = printed.replace(name, f"{number:_}")
+    return printed.splitlines()

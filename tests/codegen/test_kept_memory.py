@@ -139,7 +139,7 @@ def test_what_is_made_in_inference_mode_serves_outside_it(empty: Empty) -> None:
     again.requires_grad_()
 
 
-@pytest.mark.parametrize(("rows", "mapped"), [(8192, True), (8191, False)])
+@pytest.mark.parametrize(("rows", "mapped"), [(8192, True), (8191, False), (131072, True), (131073, False)])
 def test_only_outputs_that_are_mapped_anew_are_kept(rows: int, mapped: bool) -> None:
     meta = TensorMeta(dtype="float32", shape=("s0", 1024), example=(rows, 1024))
     assert kept_memory.is_mapped(meta) is mapped
