@@ -1,6 +1,7 @@
 """What is right for given inputs: the reference's outputs, in its own precision and in float64."""
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ def targets_of(
     shake: bool = False,
     first: Called | None = None,
     earlier: Sequence[list[Any]] = (),
+    check: Callable[[Target], None] | None = None,
+    quick: bool = False,
 ) -> list[Target]:
     """Oracle and own error for every output of the reference on ``inputs``, which stay as they are, and for the state
     that it leaves.
@@ -45,7 +48,8 @@ def targets_of(
     the farthest of several movements, of one where inputs are large and outputs have many numbers. Elements that jump
     (:mod:`..tensors.jumps`) are found everywhere.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
-    come before it.
+    come before it. ``check`` is shown every answer as soon as one run in float64 is there, and may raise: what jumps
+    there jumps in the end, too. If nothing does, ``quick`` leaves it at that: such bounds are for nobody's judgement.
 
     Raises:
         Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
@@ -55,16 +59,42 @@ def targets_of(
     native, entries = first.answer, first.entries
     parts = [*(None for _ in first.outputs), *entries]
     first.outputs.clear()
+    for leaf in native:
+        if not isinstance(leaf, torch.Tensor | int | float | None):
+            raise Refused(
+                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
+            )
 
     def precise_for(share: float, seed: int = 0) -> list[Any]:
         return _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
 
-    others = by_other_kernels(reference, problem, inputs, earlier, native)
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     with TieOrder() as ties:
         precise = precise_for(0.0)
+    tolerance = read_tolerance(reference.tolerance)
     epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
-    shaken = [precise_for(epsilon, seed) for seed in range(count)]
+    share = far_share(epsilon)
+    is_moved = ties.met_step or (shake and epsilon < share)
+    # The order of equal numbers excuses what jumps, and a tolerance what does not.
+    is_checked = check is not None and not (ties.met or ties.met_computed or tolerance.is_given)
+    shaken: list[list[Any]] = []
+
+    def check_early(epsilons: float) -> bool:
+        """Whether something jumps, by what was computed so far; the rest can only find more."""
+        answers = zip(native, precise, *shaken, strict=True)
+        early = [Target(leaf, wide, tolerance, moved, far=[wide], epsilons=epsilons) for leaf, wide, *moved in answers]
+        for target, target.entry in zip(early, parts, strict=True):
+            if check is not None and not (shaken and target.is_stable):
+                check(target)
+        return any(target.jumps for target in early)
+
+    jumps = is_checked and check_early(math.inf)
+    if quick and is_checked and not (jumps or ties.met_step):
+        return []
+    shaken += [precise_for(epsilon, seed) for seed in range(count)]
+    if jumps and is_moved:
+        check_early(share / epsilon)
+    others = by_other_kernels(reference, problem, inputs, earlier, native)
     reordered: list[list[Any]] = []
     if ties.met:
         with TieOrder(reverse=True):
@@ -73,16 +103,8 @@ def targets_of(
         for seed, way in itertools.product(range(2 if shake else 1), NEARLY_EQUAL):
             with TieOrder(move=way * epsilon, seed=seed):
                 reordered.append(precise_for(0.0))
-    share = far_share(epsilon)
     ways = (share, -share) if values.size_of(inputs) <= REDRAWN_BYTES else (share,)
-    is_moved = ties.met_step or (shake and epsilon < share)
     far = [precise_for(way, count) for way in ways] if is_moved else []
-    tolerance = read_tolerance(reference.tolerance)
-    for leaf in native:
-        if not isinstance(leaf, torch.Tensor | int | float | None):
-            raise Refused(
-                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
-            )
     shared = [isinstance(leaf, torch.Tensor) and overlaps(leaf.shape, leaf.stride()) for leaf in native]
     targets = []
     while native:

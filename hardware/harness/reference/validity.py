@@ -61,6 +61,8 @@ def changed(
     variant: str,
     seed: int,
     error: float,
+    *,
+    quick: bool = False,
 ) -> tuple[list[Any], list[Target]]:
     """A draw from ``seed`` changed as ``variant`` says, and what is right for it; another draw where it is invalid.
 
@@ -71,6 +73,7 @@ def changed(
         variant: What is made of them.
         seed: Of the first draw; those behind it follow from it.
         error: The reference's own on the problem's own inputs.
+        quick: Whether to leave it at one run in float64 where that raises no doubt: nobody is judged on the draw.
 
     Raises:
         InvalidVariant: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
@@ -78,28 +81,37 @@ def changed(
     base = draw(seed)
     for attempt in range(1, DRAWS):
         try:
-            return _changed(reference, problem, base, variant, seed + attempt - 1, error)
+            return _changed(reference, problem, base, variant, seed + attempt - 1, error, quick)
         except InvalidDraw:
             if values.size_of(base) > REDRAWN_BYTES:
                 break
             base = draw(seed + attempt)
-    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error)
+    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error, quick)
 
 
 def _changed(
-    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int, error: float
+    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int, error: float, quick: bool
 ) -> tuple[list[Any], list[Target]]:
     inputs = derive(base, variant, seed)
     if inputs is None:
         raise InvalidVariant("it has no floating numbers that may be others")
     plain = variant == STRIDED
+
+    def doubt_of(target: Target) -> str:
+        return target.doubt(may_be_nan=allows_nonfinite(variant), usual=error if variant == SPREAD else 0.0)
+
+    def check(target: Target) -> None:
+        if target.is_answer and (why := doubt_of(target)):
+            raise InvalidDraw(why)
+
     try:
-        targets = targets_of(reference, problem, inputs, shake=not plain)
+        early = None if plain else check
+        targets = targets_of(reference, problem, inputs, shake=not plain, check=early, quick=quick)
     except Refused as refused:
         raise InvalidVariant(f"the reference fails on them ({refused})") from None
     doubt = ""
     for target in () if plain else targets:
-        doubtful = target.doubt(may_be_nan=allows_nonfinite(variant), usual=error if variant == SPREAD else 0.0)
+        doubtful = doubt_of(target)
         if target.is_answer:
             doubt = doubt or doubtful
         # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
@@ -238,12 +250,12 @@ class InputVariants:
         def draw(seed: int) -> list[Any]:
             return self.lone if self.lone is not None else to_device(self.reference.draw(shape, seed))
 
+        names = passing(self.distances)
         try:
-            error = self.usual[shape].error
-            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed, error)
+            error, quick = self.usual[shape].error, not names
+            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed, error, quick=quick)
         except InvalidVariant as why:
             return str(why)
-        names = passing(self.distances)
         if names and not allows_nonfinite(variant) and all(target.is_finite for target in targets):
             # Where numbers are not finite, a copy of them says nothing about the others.
             far = distances(inputs, targets, self.others[shape], names)
