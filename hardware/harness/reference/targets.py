@@ -48,8 +48,9 @@ def targets_of(
     the farthest of several movements, of one where inputs are large and outputs have many numbers. Elements that jump
     (:mod:`..tensors.jumps`) are found everywhere.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
-    come before it. ``check`` is shown every answer as soon as one run in float64 is there, and may raise: what jumps
-    there jumps in the end, too. If nothing does, ``quick`` leaves it at that: such bounds are for nobody's judgement.
+    come before it. ``check`` is shown every answer as soon as one run in float64 is there, and what is not stable once
+    more when inputs were moved; it may raise: what jumps there jumps in the end, too. If nothing does, ``quick`` leaves
+    it at that, and no target is returned: nobody is to be judged.
 
     Raises:
         Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
@@ -83,7 +84,8 @@ def targets_of(
         """Whether something jumps, by what was computed so far; the rest can only find more."""
         answers = zip(native, precise, *shaken, strict=True)
         early = [Target(leaf, wide, tolerance, moved, far=[wide], epsilons=epsilons) for leaf, wide, *moved in answers]
-        for target, target.entry in zip(early, parts, strict=True):
+        for target, entry in zip(early, parts, strict=True):
+            target.entry = entry
             if check is not None and not (shaken and target.is_stable):
                 check(target)
         return any(target.jumps for target in early)
