@@ -12,16 +12,24 @@ from typing import Any
 from ...schemas import Graph, ProblemError
 from ..machine.work import count_work
 from .convert import convert
+from .decompositions import decompositions
 from .nested import Inputs, inputs_of, structure_of
 from .reasons import check_inputs, why_not_captured
+from .recurrent import stand_ins
 from .results import last_results
 from .sizes import is_for
 from .state import UnwritableState
 from .trace import Call, Traced, is_floating, plain_call, trace_calls, trace_export
 
-__all__ = ["capture", "capture_backward", "capture_elsewhere", "count_work"]
+__all__ = ["capture", "capture_backward", "capture_elsewhere", "count_work", "get_ready"]
 
 Differentiated = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def get_ready() -> None:
+    """Do once what every process that captures would do anew: a quarter of a second. Touches no tensor."""
+    stand_ins()  # operators, by whose number what is taken apart is known
+    decompositions()
 
 
 def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Sequence[str] | None = None) -> Graph:

@@ -27,11 +27,11 @@ def recurrent_layers_whole() -> Iterator[None]:
     """
     import torch
 
-    stand_ins = _stand_ins()
+    operators = stand_ins()
     with ExitStack() as stack:
         for name in _LAYERS:
             operator = getattr(torch.ops.aten, name).input
-            function = functools.partial(_whole, operator, stand_ins[name])
+            function = functools.partial(_whole, operator, operators[name])
             kernels = {torch._C.DispatchKey.CompositeImplicitAutograd: function}
             stack.enter_context(mock.patch.dict(operator.py_kernels, kernels))
             operator._dispatch_cache.clear()
@@ -50,7 +50,7 @@ def _whole(operator: Any, stand_in: Callable[..., Any], *arguments: Any) -> Any:
 
 
 @functools.cache
-def _stand_ins() -> dict[str, Callable[..., Any]]:
+def stand_ins() -> dict[str, Callable[..., Any]]:
     """An operator for each layer, which no trace takes apart."""
     import torch
 
@@ -77,4 +77,4 @@ def _shapes(input: Any, hx: Any, params: Any, *settings: Any) -> Any:
     return output, *(state.new_empty(state.shape) for state in states)
 
 
-__all__ = ["NAMESPACE", "original", "recurrent_layers_whole"]
+__all__ = ["NAMESPACE", "original", "recurrent_layers_whole", "stand_ins"]

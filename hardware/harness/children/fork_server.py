@@ -47,12 +47,10 @@ def _load() -> dict[str, Main]:
     # What capturing a graph imports: every problem validation would, a quarter of a second each time.
     import torch.export._trace  # noqa: F401
 
-    from ...capture import capture  # noqa: F401
-    from ...capture.decompositions import decompositions
-
-    decompositions()
+    from ...capture import capture
     from . import baseline, candidate, contract_suite, problem_validation, reference
 
+    capture.get_ready()
     return {
         "admission": problem_validation.serve,
         "baseline": baseline.serve,
