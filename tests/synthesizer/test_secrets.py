@@ -5,8 +5,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 
-import anthropic
-import openai
 import pytest
 import structlog
 from model_server import Failed, ModelServer, Said
@@ -159,6 +157,9 @@ async def test_another_address_gets_no_header_of_the_environment(server, key, mo
 
 
 async def test_a_defect_s_error_holds_no_key(ask, make_request, monkeypatch, vendor, key):
+    import anthropic  # not while tests are collected: together they take one CPU second in each worker
+    import openai
+
     library = {"anthropic": anthropic.AsyncAnthropic, "openai": openai.AsyncOpenAI}[vendor]
 
     def broken(*_: object, **__: object) -> None:
