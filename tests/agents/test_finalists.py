@@ -112,7 +112,7 @@ def test_the_best_of_the_undecided_is_timed_again_before_the_others(best_first: 
     search = Ring(budget=3, trusts_finalists=best_first, confirmations=2)
     for number in (1, 2, 3):
         search.tell(given.diagnosed(1.5), f"n00{number}")
-    for node, spread in {"n001": 0.4, "n002": 0.15, "n003": 0.2}.items():
+    for node, spread in {"n001": 0.4, "n002": 0.2, "n003": 0.22}.items():
         wide = given.interval(1.2, spread)
         search.tell(given.diagnosed(1.2, confirmation=True, speedup=wide), node)
     again = [node for node, times in _times_confirmed(search).items() if times == 2]
