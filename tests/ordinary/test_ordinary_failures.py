@@ -68,6 +68,9 @@ def kernel(x, w):
         answers[x.data_ptr()] = torch.softmax(x, -1) * w
     return answers[x.data_ptr()]
 """
+KEEPS_LATE = KEEPS.replace(
+    "def kernel(x, w):\n", "calls = 0\ndef kernel(x, w):\n    global calls\n    calls += 1\n"
+).replace("if x.data_ptr() not in answers:", "if calls < 40 or x.data_ptr() not in answers:")
 BUSY = """
 import threading, torch
 def burn():
@@ -102,6 +105,7 @@ async def test_it_runs_behind_the_judges_walls(source: str, expected: list[str],
         ("def kernel(x, w): return x, w", "it gives 2 outputs, not 1"),
         (LATER, "does not give in an ordinary process what eager gives"),
         (KEEPS, "does not give in an ordinary process what eager gives"),
+        (KEEPS_LATE, "does not give in an ordinary process what eager gives"),
         ("import os\ndef kernel(x, w): os.abort()", "the finished file died: killed by SIGABRT"),
         ("import os\nos._exit(3)", "the finished file died: exited with status 3"),
         (WRITES, "the finished file answers something else than it was asked for"),
