@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from ...schemas import Graph, Node, Ref
+from ...schemas import Graph, Node, Ref, TensorMeta
 from ..ir.loops import Kernel, SpecialKernel
 from ..lowering.aten import argument, call, ending, pyname, unbacked
 from ..lowering.normal import SEGMENT_OF
@@ -86,12 +86,15 @@ class HostWrapper:
         meta = self.plan.nodes[name].values[0]
         shape = ", ".join(str(size) for size in meta.shape)
         comma = "," if len(meta.shape) == 1 else ""
+        self.lines.append(f"{pyname(name)} = {self._empty(meta, f'({shape}{comma})')}")
+        self.present.add(name)
+
+    def _empty(self, meta: TensorMeta, shape: str) -> str:
+        """Text that makes a tensor of such a ``shape``."""
         if is_mapped(meta):
             self.mapped += 1
-            self.lines.append(f"{pyname(name)} = _empty(({shape}{comma}), torch.{meta.dtype})")
-        else:
-            self.lines.append(f"{pyname(name)} = torch.empty(({shape}{comma}), dtype=torch.{meta.dtype})")
-        self.present.add(name)
+            return f"_empty({shape}, torch.{meta.dtype})"
+        return f"torch.empty({shape}, dtype=torch.{meta.dtype})"
 
     def _overwrite(self, name: str, source: str) -> None:
         """The result takes the memory of an operator's result, which nobody reads afterwards."""

@@ -1,6 +1,6 @@
 """The Python side of a Triton candidate: reads sizes, allocates outputs, launches kernels and PyTorch in order."""
 
-from ...schemas import Node
+from ...schemas import Node, TensorMeta
 from ..cpp.host_wrapper import HostWrapper
 from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
@@ -50,14 +50,12 @@ class TritonHostWrapper(HostWrapper):
         self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)
 
-    def _allocate(self, name: str) -> None:
-        super()._allocate(name)
-        self.lines[-1] = f"{self.lines[-1][:-1]}, device=device)"
+    def _empty(self, meta: TensorMeta, shape: str) -> str:
+        return f"torch.empty({shape}, dtype=torch.{meta.dtype}, device=device)"
 
     def _scratch(self, buffer: Buffer) -> None:
         shape = "".join(f"{python_poly(size)}, " for size in buffer.shape)
-        text = f"torch.empty(({shape}), dtype=torch.{buffer.dtype}, device=device)"
-        self.lines.append(f"{pyname(buffer.name)} = {text}")
+        self.lines.append(f"{pyname(buffer.name)} = torch.empty(({shape}), dtype=torch.{buffer.dtype}, device=device)")
 
     def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
         self._run_all(kernel.name, self.printed.kernels[kernel.name])
