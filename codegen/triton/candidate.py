@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...hardware.languages._triton_source import MOST_LAUNCHES
 from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
 from ..cpp.entry_points import Pass, entry_points
@@ -17,7 +16,7 @@ from ..lowering.regions import Fusion, partition
 from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
-from .launch_table import KIND, LaunchTable, launches_literal
+from .launch_table import KIND, MOST_LAUNCHES, LaunchTable, launches_literal
 from .library_attention import library_attention
 from .products import is_product
 from .rewrites import on_gpu

@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...hardware.languages._triton_source import MOST_LAUNCHES
 from ...schemas import Graph, ShapeFacts
 from .launch import Launch, TritonKernel, evaluate, symbols_in
 from .text import POINTERS
 
+MOST_LAUNCHES = 64
+"""Compiled for further shapes only while there are no more: each takes the compiler a third of a second."""
 _ANY = 17
 """Stands for a size that depends on the data."""
 

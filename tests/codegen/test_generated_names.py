@@ -33,7 +33,7 @@ def undefined(source: str) -> set[str]:
         symbol.get_name()
         for table in _tables(module)
         for symbol in table.get_symbols()
-        if symbol.is_referenced() and symbol.is_global() or table is module and symbol.is_referenced()
+        if (symbol.is_referenced() and symbol.is_global()) or (table is module and symbol.is_referenced())
     }
     return read - defined - set(dir(builtins)) - {"__file__", "__name__"}
 

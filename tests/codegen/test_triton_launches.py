@@ -11,11 +11,10 @@ from msgspec import structs
 from kernelswarm.codegen.ir.poly import ZERO, poly
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.launch import settled
-from kernelswarm.codegen.triton.launch_table import KIND, LaunchTable, launches_literal
+from kernelswarm.codegen.triton.launch_table import KIND, MOST_LAUNCHES, LaunchTable, launches_literal
 from kernelswarm.codegen.triton.layout import layout_of
 from kernelswarm.codegen.triton.source import triton_library
 from kernelswarm.codegen.triton.tunables import gpu_settings
-from kernelswarm.hardware.languages._triton_source import MOST_LAUNCHES
 from kernelswarm.schemas import InputFact, Items, ShapeFacts
 
 

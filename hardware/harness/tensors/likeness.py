@@ -45,4 +45,6 @@ def _is_same(a: Any, b: Any) -> bool:
         return bool(a == b or (a != a and b != b)) or (type(a) is type(b) and objects.alike(a, b))
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
+    if a.device != b.device:  # A module's tensor that is no buffer stays behind until its first call moves it.
+        b = b.to(a.device)
     return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
