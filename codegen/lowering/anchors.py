@@ -10,6 +10,7 @@ from .attention import ATTENTION
 from .lower import SEARCHES, is_lowerable
 from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
+from .read_again import read_again
 from .recurrences import CARRIED, LAST, RECURRENCE, STEPS, recurrence_of
 from .reductions import is_reduction
 from .repeated import repeated
@@ -50,7 +51,7 @@ def _is_storable(node: Node) -> bool:
 class Anchors:
     """Sorts the live nodes of a graph: those that are there before any kernel runs, and those that must be stored."""
 
-    def __init__(self, graph: Graph, given_up: set[str]) -> None:
+    def __init__(self, graph: Graph, given_up: set[str], store_read_again: bool = False) -> None:
         self.graph = graph
         self.nodes = {node.name: node for node in graph.nodes}
         self.given_up = given_up
@@ -61,8 +62,8 @@ class Anchors:
         self.live = self._live()
         self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
         """Inputs, parameters, constants, and results of operators that are left to PyTorch."""
-        self.cuts: set[str] = set()
-        """Values at which a chain of operators ends that is too long for one expression."""
+        self.cuts = read_again(graph, self.live, self.leaves) if store_read_again else set()
+        """Values at which a chain of operators ends: too long for one expression, or read too often."""
         self.rank = self._ranks()
         """How many operators of PyTorch, and ends of chains, a node waits for."""
 
@@ -106,7 +107,7 @@ class Anchors:
             read = self._read(node)
             before = max((rank[name] + (name in self.cuts) for name in read), default=0)
             rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
-            is_stored = node.name in self.leaves or is_reduction(node) or is_special(node, self.nodes)
+            is_stored = node.name in self.leaves | self.cuts or is_reduction(node) or is_special(node, self.nodes)
             depth[node.name] = 0 if is_stored else 1 + max((depth[name] for name in read), default=0)
             parts = [1] if is_stored else [pieces[name] for name in read]
             joins = base_name(node.target) == "cat" and max(parts, default=1) > 1

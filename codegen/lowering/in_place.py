@@ -35,3 +35,23 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
                 sources[name] = source
                 break
     return sources
+
+
+def renewed(plan: Plan, kernel: Kernel) -> dict[str, str]:
+    """Stored nodes that may take the memory of the input whose new value they are, by name: of running statistics.
+
+    The kernel alone reads the input, for this store alone, and of it only the element that it writes.
+    """
+    sources: dict[str, str] = {}
+    for source, value in plan.graph.nodes[-1].kwargs.items():
+        store = kernel.stores.get(value.name) if isinstance(value, Ref) else None
+        if store is None or store.buffer.name in plan.returned or store.buffer.name in sources:
+            continue
+        old, new = plan.nodes[source].values[0], plan.nodes[store.buffer.name].values[0]
+        readers = [root for root in kernel.roots() if source in buffers_read([root])]
+        offsets = {n.polys[0] for root in readers for n in root.walk() if n.op == "load" and n.data[0] == source}
+        alone = not plan.readers(source) or plan.is_only_user(kernel, source)
+        fits = (old.shape, old.dtype) == (new.shape, store.buffer.dtype) and offsets <= {store.offset}
+        if alone and fits and all(root is store.value for root in readers):
+            sources[store.buffer.name] = source
+    return sources

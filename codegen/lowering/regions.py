@@ -50,6 +50,8 @@ class Fusion:
     """Values of a row that are put side by side are stored by the rows' kernel; there on processors alone."""
     store_repeated: bool = False
     """Costly values that broadcasting repeats are stored once (:mod:`.repeated`); measured on processors alone."""
+    store_read_again: bool = False
+    """What windows, or several passes, would compute again is stored (:mod:`.read_again`); measured on GPUs alone."""
 
 
 def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = (), prefix: str = "") -> Plan:
@@ -72,7 +74,7 @@ class _Partition:
         self.graph = graph
         self.prefix = prefix
         self.fusion = fusion
-        self.anchors = Anchors(graph, given_up)
+        self.anchors = Anchors(graph, given_up, fusion.store_read_again)
         self.nodes, self.live = self.anchors.nodes, self.anchors.live
         self.leaves, self.rank = self.anchors.leaves, self.anchors.rank
         self.kernels: list[AnyKernel] = []

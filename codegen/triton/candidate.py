@@ -45,6 +45,7 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "") -> Plan:
         outer=settings.fusion == "all",
         stores=settings.fusion != "split",
         keep_shared=settings.keep_shared,
+        store_read_again=True,
     )
     for loops in (True, False):
         normal = on_gpu(normalise(graph, settings.variance, ragged=False, loops=loops), settings)

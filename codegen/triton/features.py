@@ -9,7 +9,7 @@ from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from .chain import CHAIN
 from .convolution import CONVOLUTION
-from .prepare import Sizes
+from .prepare import Sizes, prepare
 from .products import is_product
 from .rewrites import on_gpu, spell_windows
 from .source import TEMPLATES
@@ -28,6 +28,7 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     values = {node.key: node for k in plan.kernels for root in k.roots() for node in root.walk()}.values()
     lengths = [sizes.of(product(k.dims[d] for d in k.inner)) for k in rows]
     counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
+    tiles = [tile.name for k in rows for tile in prepare(k, sizes, GpuSettings()).kernels]
     products = [node for node in plan.externs if is_product(node) or node.target in TEMPLATES]
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
     library = [node for node in plan.externs if base_name(node.target) in ("convolution", "_convolution")]
@@ -54,5 +55,5 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),
         small_chains=any(node.target == CHAIN for node in products),
         row_length=max(lengths, default=0),
-        row_count=max(counts, default=0),
+        parts=any(name.endswith("_part") for name in tiles),
     )

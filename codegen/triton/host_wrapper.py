@@ -7,6 +7,7 @@ from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
 from ..lowering.aten import call, makes_tensor, pyname, unbacked
+from ..lowering.in_place import renewed
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
 from .channels_last import CONVOLUTION_LAST, RESULT_LAST, library_call
@@ -21,6 +22,8 @@ class TritonHostWrapper(HostWrapper):
     def __init__(self, plan: Plan, library: TritonLibrary) -> None:
         super().__init__(plan, Library("", {}))
         self.printed = library
+        self.renewed: dict[str, str] = {}
+        """By stored value, the input whose memory it takes."""
         self.moved: set[str] = set()
         self.fitted: set[str] = set()
 
@@ -58,6 +61,8 @@ class TritonHostWrapper(HostWrapper):
         self.lines.append(f"{pyname(buffer.name)} = torch.empty(({shape}), dtype=torch.{buffer.dtype}, device=device)")
 
     def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
+        if isinstance(kernel, Kernel):
+            self.renewed |= renewed(self.plan, kernel)
         self._run_all(kernel.name, self.printed.kernels[kernel.name])
 
     def _run_all(self, name: str, kernels: list[TritonKernel]) -> None:
@@ -71,9 +76,20 @@ class TritonHostWrapper(HostWrapper):
     def _run(self, printed: TritonKernel) -> None:
         for name in printed.outputs:
             if name not in self.contiguous or name not in self.present:
-                self._allocate(name)
+                if name in self.renewed:
+                    self._renew(name, self.renewed[name])
+                else:
+                    self._allocate(name)
                 self.contiguous[name] = pyname(name)
         self._launch(printed)
+
+    def _renew(self, name: str, source: str) -> None:
+        """The new value of an input is written where the old one is, if a kernel can write there."""
+        fitted, given = self._fitted(source), self._tensor(source)
+        self._allocate(name)
+        made = self.lines.pop().partition(" = ")[2]
+        self.lines.append(f"{pyname(name)} = {given} if {fitted} is {given} else {made}")
+        self.overwritten.add(source)
 
     def _operand(self, layout: Layout) -> str:
         """A tensor that begins where the operand does, in memory with the layout's strides."""

@@ -139,7 +139,8 @@ class GpuFeatures:
     small_chains: bool = False
     """A product of a product of which one program can do both."""
     row_length: int = 0
-    row_count: int = 0
+    parts: bool = False
+    """A reduction that is put together of parts."""
     error_bound: float = math.inf
     """What the problem allows, in the judge's measure."""
 
@@ -210,8 +211,8 @@ def _variance(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ..
     if not features.variance:
         return ()
     shifted = ("shifted",) if features.error_bound >= SHIFTED_ERROR else ()
-    if features.loops and features.row_count < multiprocessors_of(hardware):
-        # Each is put together of parts, which hand on sums: two passes instead of three.
+    if features.loops and (features.parts or features.convolutions or features.library_convolutions):
+        # Parts, of which channels that lie last are put together as well, hand on sums: two passes instead of three.
         return (*shifted, "two_pass", "welford")
     # Rows in blocks are read once instead of twice before they are written.
     return ("welford", "two_pass", *shifted) if features.loops else ("two_pass", "welford", *shifted)

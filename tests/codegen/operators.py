@@ -67,7 +67,7 @@ def softmax(x):
     return torch.softmax(x, -1)
 
 
-@case(lambda: [torch.linspace(0, -95, 49).expand(8, 49)])
+@case(lambda: [torch.linspace(0, -95, 49).repeat(8, 1)])
 def gates(x):
     return torch.log(torch.softmax(x, -1))
 

@@ -69,7 +69,8 @@ def test_what_is_multiplied_in_tf32_is_rounded_to_it_once():
 
 
 def test_what_stands_between_library_convolutions_with_channels_last_is_computed_in_that_order():
-    """One kernel rearranges the input, one goes from convolution to convolution, one gives the result back in order."""
+    """One kernel each rearranges the input and the filters, one goes from convolution to convolution, one gives the
+    result back in order."""
     ones = Items(items=(1, 1))
     again = ("relu", "again_w", None, ones, ones, ones, False, Items(items=(0, 0)), 1)
     shape = ("s0", 32, "s1", 30)
@@ -83,7 +84,8 @@ def test_what_stands_between_library_convolutions_with_channels_last_is_computed
     settings = gpu_settings({"templates": False, "channels_last": True})
     plan = gpu_plan(both, settings)
     assert [node.target for node in plan.externs] == ["ks.convolution_last"] * 2
-    assert [sorted(kernel.stores) for kernel in plan.kernels] == [["x_last"], ["relu_last"], ["sum_in_order"]]
+    filters = [["conv_filters_last"], ["again_filters_last"]]
+    assert [sorted(kernel.stores) for kernel in plan.kernels] == [["x_last"], *filters, ["relu_last"], ["sum_in_order"]]
     text = generate_triton(graphs.facts(both), both, settings).source
     assert text.count(".permute(0, 2, 3, 1)") == 2 and "torch.ops.aten._convolution.default" in text
     groups = convolution(outputs=["conv"])
