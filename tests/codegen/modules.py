@@ -265,5 +265,5 @@ WRITES = {
 }
 """What a call of each leaves changed; of the others, nothing."""
 TRITON = ("batch_norm_1d_train", "average", "exchanged", "returns_what_it_keeps", "adam", "writes_a_view", "structured",
-          "written_steps", "written_parts")  # fmt: skip
-"""Those whose Triton files are run in Triton's interpreter."""
+          "written_steps", "written_parts", "basic_block_train", "depthwise_train")  # fmt: skip
+"""Those whose Triton files are run in Triton's interpreter; convolutions are the library's, with channels last."""

@@ -16,6 +16,7 @@ from compared import Pair
 from modules import MODULES
 
 CALLS = 3
+LAST = {"own_convolutions": False, "channels_last": True}
 
 
 def main(folder, names):
@@ -23,7 +24,7 @@ def main(folder, names):
     for name in names:
         torch.manual_seed(0)
         target, makers = MODULES[name]
-        pair = Pair(target, makers[0](), "triton", folder / f"{name}.py")
+        pair = Pair(target, makers[0](), "triton", folder / f"{name}.py", **LAST)
         for number in range(CALLS):
             pair.call(makers[0], falls_back=False)
             report[name] = number + 1
