@@ -8,6 +8,7 @@ from ...hardware.capture.sizes import conditions
 from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import attribute, module_lines
+from ..ir.common_subexpressions import name_repeated_lines
 from ..lowering.aten import argument, program, pyname, sizes_from_inputs
 from .host_wrapper import HostWrapper, extra_guards, guard, size_conditions, strongest
 
@@ -107,7 +108,7 @@ def _plain(pass_: Pass, is_followed: bool) -> list[str]:
         *(["@torch.no_grad()"] if pass_.graph.nodes[-1].kwargs and not is_followed else []),
         f"def _aten{pass_.suffix}({', '.join(names)}):",
         '    """The captured operator as plain ATen calls."""',
-        *_indented([*before, *program(pass_.graph)]),
+        *_indented(name_repeated_lines([*before, *program(pass_.graph)])),
     ]
 
 
@@ -123,7 +124,11 @@ def _elsewhere(pass_: Pass, place: int) -> list[str]:
         f"def _elsewhere{place}({', '.join(pass_.values)}):",
         '    """The operator at other sizes as plain ATen calls."""',
         *_indented([*inner, *(f"{name} = {other}" for name, other in weights if name != other)]),
-        *_indented([*(_refusal(sizes, "the reference branches on these sizes") if sizes else []), *program(graph)]),
+        *_indented(
+            name_repeated_lines(
+                [*(_refusal(sizes, "the reference branches on these sizes") if sizes else []), *program(graph)]
+            )
+        ),
     ]
 
 
@@ -186,7 +191,7 @@ def _body(pass_: Pass) -> list[str]:
         sizes.append(f"_valid{pass_.suffix}({', '.join(graph.symbols)})")
     if sizes:
         lines += [f"if not ({' and '.join(sizes)}):", fallback]
-    return _indented([*lines, *pass_.host_wrapper.body()])
+    return _indented(name_repeated_lines([*lines, *pass_.host_wrapper.body()]))
 
 
 def _kinds(pass_: Pass) -> list[str]:

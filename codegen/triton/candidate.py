@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
 from ..cpp.entry_points import Pass, entry_points
+from ..ir.common_subexpressions import name_repeated
 from ..lowering.anchors import is_special
 from ..lowering.coverage import elsewhere
 from ..lowering.library_convolutions import TUNED
@@ -111,7 +112,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         "",
         "",
         *(line for helper in helpers for line in (helper, "", "")),
-        *(line for text in _texts(libraries) for line in (text, "", "")),
+        *(line for text in _texts(libraries) for line in (name_repeated(text), "", "")),
         KIND,
         "",
         "",

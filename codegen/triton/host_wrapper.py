@@ -114,9 +114,7 @@ class TritonHostWrapper(HostWrapper):
         fitted = f"{text}_c" if strides is None else f"{text}_l"
         if fitted not in self.fitted:
             self.fitted.add(fitted)
-            is_there = f"{text}.stride() == {given}" if given else f"{text}.is_contiguous()"
-            copy = f"_fit({text}, {given})" if given else f"_fit({text})"
-            self.lines.append(f"{fitted} = {text} if {is_there} and not {text}.data_ptr() & 15 else {copy}")
+            self.lines.append(f"{fitted} = _fit({text}, {given})" if given else f"{fitted} = _fit({text})")
         if strides is None:
             self.contiguous[name] = fitted
         return fitted

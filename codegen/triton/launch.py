@@ -21,7 +21,8 @@ def _pow2(n):
 def _fit(x, strides=None):
     \"\"\"``x`` where the kernels can read it: from a multiple of 16 bytes on, contiguous or with ``strides``.\"\"\"
     if strides is None:
-        return x.clone(memory_format=torch.contiguous_format)
+        fits = x.is_contiguous() and not x.data_ptr() & 15
+        return x if fits else x.clone(memory_format=torch.contiguous_format)
     if not x.data_ptr() & 15 and all(n == 1 or a == b for n, a, b in zip(x.shape, x.stride(), strides)):
         return x
     return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)"""

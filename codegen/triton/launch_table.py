@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...schemas import Graph, ShapeFacts
+from ..ir.common_subexpressions import name_repeated
 from .launch import Launch, TritonKernel, evaluate, symbols_in
 from .text import POINTERS
 
@@ -70,11 +71,24 @@ class LaunchTable:
         compiled = f"_keys{end}({arguments}) <= _COMPILED{upper}"
         size_conditions = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
         sizes = [f"    ({''.join(f'{symbols[name]}, ' for name in self.symbols)})," for symbols in self.sizes]
-        return "\n".join(
+        keys_text = "\n".join(
             [
                 f"def _keys{end}({arguments}):",
                 '    """For these sizes, what each kernel is compiled for."""',
                 *(["    return {", *keys, "    }"] if keys else ["    return set()"]),
+            ]
+        )
+        listed_text = "\n".join(
+            [
+                "@functools.lru_cache(maxsize=1024)",
+                f"def _listed{end}({arguments}):",
+                '    """Whether the kernels are right for these sizes, and compiled for them."""',
+                f"    return {' and '.join([*(f'({c})' for c in size_conditions), compiled])}",
+            ]
+        )
+        return "\n".join(
+            [
+                name_repeated(keys_text, sizes_only=True),
                 "",
                 "",
                 f"_SIZES{upper} = [",
@@ -83,10 +97,7 @@ class LaunchTable:
                 f"_COMPILED{upper} = set().union(*(_keys{end}(*sizes) for sizes in _SIZES{upper}))",
                 "",
                 "",
-                "@functools.lru_cache(maxsize=1024)",
-                f"def _listed{end}({arguments}):",
-                '    """Whether the kernels are right for these sizes, and compiled for them."""',
-                f"    return {' and '.join([*(f'({c})' for c in size_conditions), compiled])}",
+                name_repeated(listed_text, sizes_only=True),
             ]
         )
 

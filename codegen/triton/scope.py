@@ -21,6 +21,7 @@ AvailableValues = dict[Key, str]
 OUTSIDE, INSIDE = 0, 1
 """Levels: once for a program's rows, or for every block of their elements."""
 
+_SIZE = re.compile(r"[su]\d+")
 _TAKEN = {"tl", "triton", "libdevice", "rows", "cols", "pid", "start", "torch", "min", "max", "range", "float", "int"}
 
 
@@ -79,6 +80,8 @@ class TritonScope:
         """Conditions under which what is printed now may be read, with the names they depend on."""
         self.fill = "0"
         """What a load has where it reads nothing."""
+        self.padded = False
+        """Whether what a load has there is what its value is."""
         self.extra_mask = ""
         self.one_level = False
         self.varying: dict[str, tuple[str, ...]] = {}
@@ -152,6 +155,14 @@ class TritonScope:
             return self.results[value.data]
         if value.op == "index":
             return f"({self.index(value.polys[0])})"
+        outside = self.guards
+        if outside and not self.padded:
+            self.guards = _needed(value, outside)
+        text = self._text(value)
+        self.guards = outside
+        return text
+
+    def _text(self, value: Scalar) -> str:
         key = (value.key, self.guards, self.fill) if _reads(value) else (value.key, (), "0")
         for names in self.available:
             if key in names:
@@ -220,10 +231,10 @@ class TritonScope:
         """A choice by position: a part may be read only where it is the one that is taken."""
         position = f"({self.index(value.polys[0])})"
         bounds = [f"({self.index(p)})" for p in value.polys[1:]]
-        outside = self.guards, self.fill
+        outside = self.guards, self.fill, self.padded
         padding = _padding(value)
         if padding is not None:
-            self.fill = number_text(padding, value.dtype)
+            self.fill, self.padded = number_text(padding, value.dtype), True
         names = frozenset().union(*(p.names for p in value.polys))
         parts = []
         for n, arg in enumerate(value.args):
@@ -231,7 +242,7 @@ class TritonScope:
             inside += [f"({position} < {bounds[n]})"] if n < len(bounds) else []
             self.guards = (*outside[0], *((text, names) for text in inside))
             parts.append(self.typed(arg))
-        self.guards, self.fill = outside
+        self.guards, self.fill, self.padded = outside
         if padding is not None:
             return next(part for part, arg in zip(parts, value.args, strict=True) if arg.op != "const")
         text = parts[-1]
@@ -269,6 +280,21 @@ def _padding(value: Scalar) -> float | int | None:
         fills |= {repr(arg.data): arg.data for arg in around}
         value = next(arg for arg in value.args if arg.op != "const")
     return next(iter(fills.values())) if value.op == "load" and len(fills) == 1 else None
+
+
+def _needed(value: Scalar, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
+    """Conditions that say whether there is something where ``value`` reads: others only say whether it is taken.
+
+    One over sizes alone may be about any place.
+    """
+    read = [node for node in value.walk() if node.op in ("load", "search")]
+    places = frozenset[str]().union(*(node.names for node in read))
+    needed = []
+    for text, names in guards:
+        variables = {name for name in names if not _SIZE.fullmatch(name)}
+        if read and (not variables or variables & places):
+            needed.append((text, names))
+    return tuple(needed)
 
 
 def _reads(value: Scalar) -> bool:
