@@ -16,6 +16,9 @@ _NOT_SUPPORTED = '''class NotSupported(NotImplementedError):
     """Inputs for which this file knows no answer; the reference does."""
 '''
 
+_MANY_VALUES = 16
+"""So many arguments have a name in functions that hand them on several times."""
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -178,8 +181,12 @@ def _aliases(pass_: Pass) -> list[str]:
 
 def _body(pass_: Pass) -> list[str]:
     graph = pass_.graph
-    fallback = f"    return _aten{pass_.suffix}({', '.join(pass_.values)})"
+    values = ", ".join(pass_.values)
     lines = [*_aliases(pass_), *pass_.host_wrapper.head(pass_.values)]
+    if len(pass_.values) > _MANY_VALUES:
+        lines.append(f"_values = ({values})")
+        values = "*_values"
+    fallback = f"    return _aten{pass_.suffix}({values})"
     kinds = guard(graph, bool(pass_.params), pass_.place)
     if kinds:
         lines += [f"if not ({' and '.join(kinds)}):", fallback]

@@ -109,9 +109,11 @@ class TritonScope:
         return INSIDE if names & self.inner and not self.one_level else OUTSIDE
 
     def index(self, p: Poly) -> str:
-        """An index polynomial."""
+        """An index polynomial; what is the same for all elements comes last, so that offsets begin alike."""
         for axis in self.axes:
             p = axis.linear(p)
+        if len(p.terms) > 1:
+            p = Poly(tuple(sorted(p.terms, key=lambda term: _is_size(Poly((term,))))))
         return text_poly(p, self._atom)
 
     def offset(self, p: Poly) -> str:
@@ -291,10 +293,14 @@ def _needed(value: Scalar, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
     places = frozenset[str]().union(*(node.names for node in read))
     needed = []
     for text, names in guards:
-        variables = {name for name in names if not _SIZE.fullmatch(name)}
+        variables = frozenset(name for name in names if not _SIZE.fullmatch(name))
         if read and (not variables or variables & places):
             needed.append((text, names))
     return tuple(needed)
+
+
+def _is_size(p: Poly) -> bool:
+    return all(_SIZE.fullmatch(name) for name in p.names)
 
 
 def _reads(value: Scalar) -> bool:
