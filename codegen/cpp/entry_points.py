@@ -10,14 +10,11 @@ from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import attribute, module_lines
 from ..ir.common_subexpressions import name_repeated_lines
 from ..lowering.aten import argument, program, pyname, sizes_from_inputs
-from .host_wrapper import HostWrapper, extra_guards, guard, size_conditions, strongest
+from .host_wrapper import MANY_VALUES, HostWrapper, extra_guards, guard, size_conditions, strongest
 
 _NOT_SUPPORTED = '''class NotSupported(NotImplementedError):
     """Inputs for which this file knows no answer; the reference does."""
 '''
-
-_MANY_VALUES = 16
-"""So many arguments have a name in functions that hand them on several times."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ def _body(pass_: Pass) -> list[str]:
     graph = pass_.graph
     values = ", ".join(pass_.values)
     lines = [*_aliases(pass_), *pass_.host_wrapper.head(pass_.values)]
-    if len(pass_.values) > _MANY_VALUES:
+    if len(pass_.values) > MANY_VALUES:
         lines.append(f"_values = ({values})")
         values = "*_values"
     fallback = f"    return _aten{pass_.suffix}({values})"

@@ -13,6 +13,8 @@ from ..lowering.views import VIEWS
 from .kept_memory import is_mapped
 from .source import Function, Library
 
+MANY_VALUES = 16
+"""Functions of more tensors are written to be short: time goes elsewhere."""
 _TRIVIAL = re.compile(r"!=|>= -?[012]$|> -?[01]$")
 
 

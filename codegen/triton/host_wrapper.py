@@ -1,7 +1,7 @@
 """The Python side of a Triton candidate: reads sizes, allocates outputs, launches kernels and PyTorch in order."""
 
 from ...schemas import Node, TensorMeta
-from ..cpp.host_wrapper import HostWrapper
+from ..cpp.host_wrapper import MANY_VALUES, HostWrapper
 from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
@@ -26,6 +26,9 @@ class TritonHostWrapper(HostWrapper):
         """By stored value, the input whose memory it takes."""
         self.moved: set[str] = set()
         self.fitted: set[str] = set()
+        given = [node for node in plan.graph.nodes if node.op in ("input", "param") and node.values]
+        self.is_long = len(given) > MANY_VALUES
+        """Whether operands are not asked for their place before ``_fit`` is called, which asks as well."""
 
     def head(self, tensors: list[str]) -> list[str]:
         """Everything happens where the first tensor is."""
@@ -114,7 +117,10 @@ class TritonHostWrapper(HostWrapper):
         fitted = f"{text}_c" if strides is None else f"{text}_l"
         if fitted not in self.fitted:
             self.fitted.add(fitted)
-            self.lines.append(f"{fitted} = _fit({text}, {given})" if given else f"{fitted} = _fit({text})")
+            is_there = f"{text}.stride() == {given}" if given else f"{text}.is_contiguous()"
+            copy = f"_fit({text}, {given})" if given else f"_fit({text})"
+            asked = "" if self.is_long else f"{text} if {is_there} and not {text}.data_ptr() & 15 else "
+            self.lines.append(f"{fitted} = {asked}{copy}")
         if strides is None:
             self.contiguous[name] = fitted
         return fitted

@@ -145,8 +145,10 @@ def compare(name, function, makers, config, bound, folder):
         return plain(*inputs)
 
     def copy(*arguments):
-        copies.append(case)
-        return fit(*arguments)
+        fitted = fit(*arguments)
+        if fitted is not arguments[0]:
+            copies.append(case)
+        return fitted
 
     module._aten, module._fit = aten, copy
     launches, kernel = Launches(module), loaded(module, function)
