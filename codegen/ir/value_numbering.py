@@ -19,7 +19,8 @@ _DIVISIONS = ("//", "%", "/")
 _FUNCTIONS = {"max", "min", "float", "int", "_cdiv", "_pow2", "_kind"}
 """Functions without side effects that the host calls on sizes."""
 _SIZE = re.compile(r"[su]\d+$")
-_GROUP = re.compile(r"(?<![\w\])])\(([-+*/%&|<>=! \w]+)\)")
+_GROUP = re.compile(r"(?<![\w\])])\(([-+*/%&|<>=! \w]+)\)(?!\w)")
+"""In parentheses, names, numbers and operators; no arguments and no words."""
 _KEYWORD = re.compile(r"\b(?:if|else|and|or|not|in|is|lambda|await|yield)\b")
 
 Path = tuple[tuple["Block", int], ...]
@@ -79,11 +80,9 @@ class Groups:
         """By text without the parentheses."""
         self.text = function
         """The function with a name for every group, those inside it first."""
-        count = 1
-        while count:
-            before = self.text
-            self.text = _GROUP.sub(self._name, before)
-            count = self.text != before
+        before = ""
+        while before != self.text:
+            before, self.text = self.text, _GROUP.sub(self._name, self.text)
         self.texts = {name: text for text, name in self.names.items()}
         self.trees: dict[str, ast.expr] = {}
 
@@ -169,8 +168,7 @@ class Numbering:
                     if isinstance(child, ast.withitem):
                         self._visit(child.context_expr)
                 self._block(statement.body, always=False)
-                for name in _assigned(statement):
-                    self._assign(name)
+                self._forget(statement)
             case _:
                 for child in ast.iter_child_nodes(statement):
                     if isinstance(child, ast.expr):
@@ -194,7 +192,7 @@ class Numbering:
 
     def _visit(self, node: ast.expr) -> None:
         place = self._place(node)
-        if isinstance(place, Place):
+        if place is not None:
             self._root(place)
 
     def _root(self, place: Place) -> None:

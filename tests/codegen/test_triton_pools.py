@@ -10,6 +10,8 @@ from kernelswarm.codegen.triton.candidate import gpu_plan
 from kernelswarm.codegen.triton.tunables import gpu_settings
 from kernelswarm.schemas import Items
 
+POOLED = ("s0", 4, "(s1 - 1)//2 + 1", 15)
+
 
 def pooled(target, *arguments, shape=("s0", 4, "s1//2", 15)):
     sizes = tuple(Items(items=a) if isinstance(a, tuple) else a for a in arguments)
@@ -70,3 +72,31 @@ def test_conditions_on_rows_and_on_columns_are_put_together_apart():
     masks = re.findall(r"mask=\(row_mask & (.*?)\) & \(col_mask & (.*?)\), other", text)
     assert len(masks) == 9
     assert all("rows" in rows and "cols" not in rows and "rows" not in cols for rows, cols in masks)
+
+
+def test_what_is_the_same_for_all_taps_is_read_once():
+    shape = ("s0", 4, "s1", 30)
+    pooled_graph = graph(
+        source("x", *shape),
+        source("w", 4, 1, 1),
+        call("scaled", "mul.Tensor", ("x", "w"), *shape),
+        call("pool", "max_pool2d.default", ("scaled", *(Items(items=a) for a in ((3, 3), (2, 2), (1, 1)))), *POOLED),
+        outputs=["pool"],
+    )
+    (text,) = texts(pooled_graph).values()
+    assert text.count("tl.load(x_ptr") == 9
+    assert text.count("tl.load(w_ptr") == 1
+    assert re.search(r"tl.load\(w_ptr.*mask=col_mask, ", text)
+
+
+def test_padding_around_what_is_the_same_along_it_stays():
+    shape = ("s0", 4, 32)
+    padded_graph = graph(
+        source("x", "s0", 4, 30),
+        source("w", 4, 1),
+        call("wide", "expand.default", ("w", Items(items=("s0", 4, 30))), "s0", 4, 30),
+        call("padded", "constant_pad_nd.default", ("wide", Items(items=(1, 1)), 3.0), *shape),
+        outputs=["padded"],
+    )
+    (text,) = texts(padded_graph).values()
+    assert re.search(r"tl.load\(w_ptr.* < .*other=3.0", text)

@@ -271,6 +271,12 @@ def max_pool(x):
     return F.max_pool2d(torch.relu(x), 3, 2, 1) + 1, F.max_pool2d(x, (2, 3), dilation=2)
 
 
+@case(lambda: [r(3, 5, 12, 17), r(5, 1, 1)], lambda: [r(1, 2, 9, 8), r(2, 1, 1)])
+def pooled_channels(x, w):
+    padded = F.pad(w.exp().expand(x.shape), (1, 2), value=3.0)
+    return F.max_pool2d(torch.relu(x * w + 1), 3, 2, 1), padded + 1, torch.cat([x * w, w.expand(x.shape)], 3).sin()
+
+
 @case(lambda: [h(3, 5, 12, 17)], lambda: [h(1, 2, 9, 8)], bound=1e-3)
 def mean_pool(x):
     return F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, (2, 3), divisor_override=5)
