@@ -1,6 +1,6 @@
 """From graph to scalar expressions: what one element of a node is, in terms of what has been stored already."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...schemas import Arg, Items, Node, Ref
@@ -39,6 +39,8 @@ class Lowering:
 
     def __post_init__(self) -> None:
         self._memo: dict[tuple[str, Index, int], Scalar] = {}
+        self._lowered: set[str] = set()
+        """Nodes that :attr:`_memo` has elements of."""
 
     def element(self, name: str, at: Index, item: int = 0) -> Scalar:
         """Element ``at`` of node ``name`` (of its result number ``item``)."""
@@ -48,7 +50,14 @@ class Lowering:
             if value.op not in ("const", "index") and name not in value.label:
                 value.label.append(name)
             self._memo[key] = value
+            self._lowered.add(name)
         return self._memo[key]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Lower anew, when next asked for, what was lowered with nodes ``names`` in place: they are stored now."""
+        if any(name in self._lowered for name in names):
+            self._memo.clear()
+            self._lowered.clear()
 
     def _element(self, node: Node, at: Index, item: int) -> Scalar:
         buffer = self.stored(node)

@@ -83,6 +83,8 @@ class _Partition:
         """Number of a kernel, by name."""
         self.stored_in: dict[str, AnyKernel] = {}
         self.reduced_in: dict[str, Kernel] = {}
+        self._lowerings: dict[tuple[str, str], Lowering] = {}
+        """By kernel and level. A chain of steps is lowered once for all anchors along it, not once for each of them."""
 
     def plan(self) -> Plan:
         """Place every anchor, then order the kernels."""
@@ -117,6 +119,24 @@ class _Partition:
 
     def _order(self, kernel: AnyKernel) -> tuple[int, int]:
         return kernel.rank, self.place[kernel.name]
+
+    def _element(self, kernel: Kernel, level: str, name: str, at: Index) -> Scalar:
+        """Element ``at`` of node ``name`` in a kernel that others have joined, or may join.
+
+        Raises:
+            _Elsewhere: it cannot be had there.
+        """
+        lowering = self._lowerings.get((kernel.name, level))
+        if lowering is None:
+            lowering = self._lowerings[kernel.name, level] = self._lowering(kernel, kernel.bounds, level)
+        return lowering.element(name, at)
+
+    def _stores(self, kernel: AnyKernel, *names: str) -> None:
+        """From now on every other kernel loads these nodes: what was lowered with them in place is lowered again."""
+        self.stored_in.update((name, kernel) for name in names)
+        for (owner, _), lowering in self._lowerings.items():
+            if owner != kernel.name:
+                lowering.forget(names)
 
     def _lowering(self, kernel: AnyKernel, bounds: dict[str, Poly], level: str) -> Lowering:
         def stored(node: Node) -> str | None:
@@ -210,9 +230,7 @@ class _Partition:
         if level == "row":
             kernel.reduced = inner
         try:
-            element = self._lowering(kernel, kernel.bounds, "element" if level == "row" else "row").element(
-                source.name, at
-            )
+            element = self._element(kernel, "element" if level == "row" else "row", source.name, at)
         except _Elsewhere:
             kernel.reduced = before
             return False
@@ -238,7 +256,7 @@ class _Partition:
         offset = linear(spread(shape, loops), shape)
         level = "full" if scalar_level else "row"
         kernel.stores[name] = Store(buffer, offset, self._result(node, accumulation), level)
-        self.stored_in[name] = kernel
+        self._stores(kernel, name)
 
     def _place_store(self, node: Node) -> None:
         rank = self.rank[node.name]
@@ -285,16 +303,16 @@ class _Partition:
             return False
         at = spread((*shape[:-1], ONE), [kernel.variables[d] for d in kernel.outer])
         dtype = node.values[0].dtype
-        buffer, lowering = Buffer(node.name, dtype, shape), self._lowering(kernel, kernel.bounds, "row")
+        buffer = Buffer(node.name, dtype, shape)
         try:
-            values = [cast(lowering.element(part, at), compute_dtype(dtype)) for part in parts]
+            values = [cast(self._element(kernel, "row", part, at), compute_dtype(dtype)) for part in parts]
         except _Elsewhere:
             return False
         for place, value in enumerate(values):
             name = f"{node.name}#{place}" if place else node.name
             kernel.stores[name] = Store(buffer, linear((*at[:-1], poly(place)), shape), value, "row")
         kernel.nodes.append(node.name)
-        self.stored_in[node.name] = kernel
+        self._stores(kernel, node.name)
         return True
 
     def _join_store(self, kernel: Kernel, node: Node, level: str, at: Index | None = None) -> bool:
@@ -302,14 +320,14 @@ class _Partition:
         shape = shape_of(node)
         at = spread(shape, [kernel.variables[d] for d in places]) if at is None else at
         try:
-            value = self._lowering(kernel, kernel.bounds, level).element(node.name, at)
+            value = self._element(kernel, level, node.name, at)
         except _Elsewhere:
             return False
         dtype = node.values[0].dtype
         buffer = Buffer(node.name, dtype, shape)
         kernel.stores[node.name] = Store(buffer, linear(at, shape), cast(value, compute_dtype(dtype)), level)
         kernel.nodes.append(node.name)
-        self.stored_in[node.name] = kernel
+        self._stores(kernel, node.name)
         return True
 
     def _place_special(self, node: Node) -> None:
@@ -335,7 +353,7 @@ class _Partition:
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
         kernel.nodes.append(node.name)
-        self.stored_in[node.name] = kernel
+        self._stores(kernel, node.name)
 
     def _place_recurrence(self, node: Node) -> None:
         name = f"{self.prefix}kernel{len(self.kernels)}"
@@ -345,7 +363,7 @@ class _Partition:
             recurrent_kernels.fill(kernel, node, self._lowering(kernel, recurrent_kernels.bounds_of(kernel), "element"))
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
-        self.stored_in[node.name] = kernel
+        self._stores(kernel, node.name)
 
     def _place_steps(self, node: Node) -> None:
         last = [n for n in self.graph.nodes if n.target == LAST and n.name in self.live and node.name in refs(n.args)]
@@ -356,7 +374,7 @@ class _Partition:
             stepped_kernels.fill(kernel, node, last, self._lowering(kernel, {}, "element"))
         except (_Elsewhere, Unsupported):
             raise Unsupported(node.name, "a step that no kernel takes") from None
-        self.stored_in.update((buffer.name, kernel) for buffer in kernel.buffers)
+        self._stores(kernel, *(buffer.name for buffer in kernel.buffers))
 
     def _place_attention(self, node: Node) -> None:
         name = f"{self.prefix}kernel{len(self.kernels)}"
@@ -366,7 +384,7 @@ class _Partition:
             attention.fill(kernel, node, self._lowering(kernel, attention.bounds_of(kernel), "element"))
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
-        self.stored_in[node.name] = kernel
+        self._stores(kernel, node.name)
 
     def _place_sum_by_index(self, node: Node) -> None:
         kernel = scatter_kernel(node, self.nodes, f"{self.prefix}kernel{len(self.kernels)}", self.rank[node.name])
@@ -378,4 +396,4 @@ class _Partition:
             sums_by_index.fill(kernel, node, *lowerings)
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
-        self.stored_in[node.name] = kernel
+        self._stores(kernel, node.name)
