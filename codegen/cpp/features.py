@@ -6,6 +6,7 @@ from ...hardware.harness.tensors.bounds import Tolerance, bound_for
 from ...schemas import Graph, Node, ProblemFacts, TensorMeta
 from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel
+from ..ir.scalar import walk_all
 from ..ir.tunables import Features
 from ..lowering.attention import fuse_scored_attention
 from ..lowering.in_place import overwritten
@@ -30,7 +31,7 @@ def features_of(graph: Graph, plan: Plan) -> Features:
     loops = [k for k in plan.kernels if isinstance(k, Kernel)]
     special = [k for k in plan.kernels if isinstance(k, SpecialKernel)]
     roots = [root for kernel in plan.kernels for root in kernel.roots()]
-    values = {node.key: node for root in roots for node in root.walk()}.values()
+    values = list(walk_all(roots))
     rows = [k for k in loops if k.reduced is not None]
     return Features(
         rows=any(len(k.dims) - 1 in (k.reduced or ()) for k in rows),

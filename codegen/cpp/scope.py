@@ -5,7 +5,7 @@ from collections import Counter
 
 from ..ir.loops import buffers_read
 from ..ir.printing import unused_name
-from ..ir.scalar import Scalar
+from ..ir.scalar import Scalar, walk_all
 from .text import Needs, constant, ctype, index_text, load_text, operation, quotient_text
 
 FUNCTION, ROW, ELEMENT = 0, 1, 2
@@ -64,7 +64,7 @@ class Scope:
                 self.uses[operand.key] += 1
         for root in roots:
             self.uses[root.key] += 1
-        self.chooses = any(node.op == "select" for root in roots for node in root.walk())
+        self.chooses = any(node.op == "select" for node in walk_all(roots))
 
     def reserve(self, roots: list[Scalar]) -> None:
         """Keep the names of the buffers that are read free of values."""
@@ -168,11 +168,7 @@ def cname(name: str) -> str:
 
 
 def _union(roots: list[Scalar]) -> list[Scalar]:
-    nodes: dict[str, Scalar] = {}
-    for root in roots:
-        for node in root.walk():
-            nodes.setdefault(node.key, node)
-    return list(nodes.values())
+    return list(walk_all(roots))
 
 
 def _bare(text: str) -> str:

@@ -8,7 +8,7 @@ from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, SpecialKernel, SteppedKernel, buffers_read
 from ..ir.poly import Poly, product
 from ..ir.printing import nameless
-from ..ir.scalar import Scalar
+from ..ir.scalar import Scalar, walk_all
 from ..ir.tunables import Settings
 from ..lowering.in_place import overwritten
 from ..lowering.online import deciding_exponentials
@@ -186,9 +186,8 @@ def _restrict(name: str, shared: set[str]) -> str:
 def _comment(kernel: AnyKernel, roots: list[Scalar], nodes: Mapping[str, Node]) -> str:
     """The graph's operators that the function implements."""
     names: dict[str, None] = {}
-    for root in roots:
-        for value in root.walk():
-            names.update(dict.fromkeys(value.label))
+    for value in walk_all(roots):
+        names.update(dict.fromkeys(value.label))
     names.update(dict.fromkeys(kernel.nodes))
     targets = [nodes[n].target for n in names if n in nodes and nodes[n].op == "call"]
     return ", ".join(dict.fromkeys(target.removesuffix(".default") for target in targets)) or "copy"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from .poly import ZERO, Poly, variable
-from .scalar import Scalar, rewrite
+from .scalar import Scalar, rewriter, walk_all
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,11 @@ class Kernel:
 
     def rewritten(self, change: Callable[[Scalar], Scalar | None]) -> Self:
         """The same with every value changed as :func:`.rewrite` does."""
+        changed = rewriter(change)
         return replace(
             self,
-            accumulations={n: replace(a, body=rewrite(a.body, change)) for n, a in self.accumulations.items()},
-            stores={n: replace(s, value=rewrite(s.value, change)) for n, s in self.stores.items()},
+            accumulations={n: replace(a, body=changed(a.body)) for n, a in self.accumulations.items()},
+            stores={n: replace(s, value=changed(s.value)) for n, s in self.stores.items()},
         )
 
     def roots(self) -> list[Scalar]:
@@ -286,10 +287,9 @@ class AttentionKernel(SpecialKernel):
 def buffers_read(roots: list[Scalar]) -> dict[str, str]:
     """Names and storage dtypes of the buffers that expressions load from, in order of appearance."""
     buffers: dict[str, str] = {}
-    for root in roots:
-        for node in root.walk():
-            if node.op in ("load", "search"):
-                buffers.setdefault(node.data[0], node.data[1])
-            elif node.op == "segment":
-                buffers.setdefault(node.data, "int64")
+    for node in walk_all(roots):
+        if node.op in ("load", "search"):
+            buffers.setdefault(node.data[0], node.data[1])
+        elif node.op == "segment":
+            buffers.setdefault(node.data, "int64")
     return buffers

@@ -1,7 +1,7 @@
 """Scalar expressions: what is computed for one element. Language-neutral; printers turn them into C++."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -72,8 +72,14 @@ class Scalar:
 
     def walk(self) -> "Iterator[Scalar]":
         """It and everything below it, each once, operands first."""
-        seen: set[str] = set()
-        stack: list[tuple[Scalar, bool]] = [(self, False)]
+        return walk_all((self,))
+
+
+def walk_all(roots: Iterable[Scalar]) -> Iterator[Scalar]:
+    """Each of ``roots`` and everything below it, each once however many share it, operands first."""
+    seen: set[str] = set()
+    for root in roots:
+        stack: list[tuple[Scalar, bool]] = [(root, False)]
         while stack:
             node, done = stack.pop()
             if done:
@@ -111,6 +117,13 @@ def poly_values(p: Poly) -> Iterator[Scalar]:
 
 def rewrite(root: Scalar, change: Callable[[Scalar], Scalar | None], names: dict[str, Poly] | None = None) -> Scalar:
     """Rebuild ``root``: ``change`` may replace a node before its operands are seen, ``names`` replaces variables."""
+    return rewriter(change, names)(root)
+
+
+def rewriter(
+    change: Callable[[Scalar], Scalar | None], names: dict[str, Poly] | None = None
+) -> Callable[[Scalar], Scalar]:
+    """:func:`rewrite` for several roots, which rebuilds what they share once."""
     memo: dict[str, Scalar] = {}
 
     def visit(node: Scalar) -> Scalar:
@@ -126,4 +139,4 @@ def rewrite(root: Scalar, change: Callable[[Scalar], Scalar | None], names: dict
         memo[node.key] = result
         return result
 
-    return visit(root)
+    return visit

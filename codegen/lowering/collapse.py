@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ..ir.loops import Accumulation, Kernel, Store
 from ..ir.poly import ZERO, Poly, variable
-from ..ir.scalar import Scalar, rewrite
+from ..ir.scalar import rewriter, walk_all
 
 
 def collapse(kernel: Kernel) -> Kernel:
@@ -40,18 +40,17 @@ def _walks(offset: Poly, outer: str, inner: str, size: Poly) -> bool:
 
 
 def _offsets(kernel: Kernel) -> list[Poly]:
-    loads = [node.polys[0] for root in kernel.roots() for node in root.walk() if node.op == "load"]
+    loads = [node.polys[0] for node in walk_all(kernel.roots()) if node.op == "load"]
     return loads + [store.offset for store in kernel.stores.values()]
 
 
 def _names_outside_loads(kernel: Kernel) -> set[str]:
     """Loop variables that stand anywhere but in the offset of a load: they keep their meaning."""
     names: set[str] = set()
-    for root in kernel.roots():
-        for node in root.walk():
-            if node.op != "load":
-                for p in node.polys:
-                    names |= p.names
+    for node in walk_all(kernel.roots()):
+        if node.op != "load":
+            for p in node.polys:
+                names |= p.names
     return names
 
 
@@ -61,8 +60,7 @@ def _merge(kernel: Kernel, dim: int) -> Kernel:
     values = {f"i{dim}": ZERO}
     values |= {f"i{d}": variable(f"i{d - 1}") for d in range(dim + 1, count)}
 
-    def scalar(value: Scalar) -> Scalar:
-        return rewrite(value, lambda node: None, values)
+    scalar = rewriter(lambda node: None, values)
 
     def accumulation(a: Accumulation) -> Accumulation:
         return replace(a, body=scalar(a.body))

@@ -2,6 +2,7 @@
 
 from ...schemas import Ref
 from ..ir.loops import Kernel, buffers_read
+from ..ir.scalar import walk_all
 from .plan import Plan
 from .pointwise import base_name
 
@@ -22,7 +23,7 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
         is_fresh = node.op == "call" and base_name(node.target) in _FRESH
         if not (is_fresh or source in written) or source in sources.values() or not plan.is_only_user(kernel, source):
             continue
-        offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == source}
+        offsets = {n.polys[0] for n in walk_all(kernel.roots()) if n.op == "load" and n.data[0] == source}
         for store in kernel.stores.values():
             name = store.buffer.name
             same = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, Store
 from ..ir.poly import Poly, variable
-from ..ir.scalar import Scalar
+from ..ir.scalar import Scalar, walk_all
 from ..lowering.plan import Plan
 from ..lowering.views import linear, shape_of
 from .prepare import Tile
@@ -21,7 +21,7 @@ def epilogue(node: Node, plan: Plan) -> Kernel | None:
     if len(readers) != 1 or not isinstance(readers[0], Kernel) or not plan.is_only_user(readers[0], node.name):
         return None
     kernel = readers[0]
-    offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == node.name}
+    offsets = {n.polys[0] for n in walk_all(kernel.roots()) if n.op == "load" and n.data[0] == node.name}
     return kernel if offsets == {linear(kernel.variables, kernel.dims)} else None
 
 

@@ -3,7 +3,7 @@
 from ...schemas import Graph
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.poly import product
-from ..ir.scalar import COSTLY
+from ..ir.scalar import COSTLY, walk_all
 from ..lowering.online import online_pairs
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -25,7 +25,7 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     sizes = Sizes({name: source.example for name, source in graph.symbols.items()})
     loops = [k for k in plan.kernels if isinstance(k, Kernel)]
     rows = [k for k in loops if k.reduced is not None]
-    values = {node.key: node for k in plan.kernels for root in k.roots() for node in root.walk()}.values()
+    values = list(walk_all(root for k in plan.kernels for root in k.roots()))
     lengths = [sizes.of(product(k.dims[d] for d in k.inner)) for k in rows]
     counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
     tiles = [tile.name for k in rows for tile in prepare(k, sizes, GpuSettings()).kernels]

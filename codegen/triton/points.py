@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ..ir.loops import Kernel
 from ..ir.poly import ONE, Poly, product
+from ..ir.scalar import walk_all
 from .prepare import Sizes, power
 from .scope import OUTSIDE, Axis, TritonScope
 from .text import TritonNeeds
@@ -33,7 +34,7 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     tiled = len(kernel.dims) > 1 and (crossed or (last >= 128 and last % 4 == 0))
     if settings.pointwise != "auto":
         tiled = settings.pointwise == "tile" and len(kernel.dims) > 1
-    loads = len({node.key for root in kernel.roots() for node in root.walk() if node.op == "load"})
+    loads = sum(node.op == "load" for node in walk_all(kernel.roots()))
     if loads >= _MANY_LOADS and not crossed:
         return _few(tiled, last, loads, settings)
     if not tiled:
@@ -62,13 +63,12 @@ def _few(tiled: bool, last: int, loads: int, settings: GpuSettings) -> PointShap
 def _is_crossed(kernel: Kernel) -> bool:
     """Whether something is read along a dimension other than the last one."""
     last = f"i{len(kernel.dims) - 1}"
-    for root in kernel.roots():
-        for node in root.walk():
-            if node.op != "load" or last not in node.polys[0].names:
-                continue
-            names = [f"i{d}" for d in range(len(kernel.dims) - 1)]
-            if node.polys[0].coefficient(last) != ONE and any(node.polys[0].coefficient(n) == ONE for n in names):
-                return True
+    names = [f"i{d}" for d in range(len(kernel.dims) - 1)]
+    for node in walk_all(kernel.roots()):
+        if node.op != "load" or last not in node.polys[0].names:
+            continue
+        if node.polys[0].coefficient(last) != ONE and any(node.polys[0].coefficient(n) == ONE for n in names):
+            return True
     return False
 
 
@@ -139,9 +139,8 @@ def _once(kernel: Kernel) -> dict[str, str]:
     """Buffers whose every element is read once: their cache lines may go first."""
     every = {f"i{d}" for d in range(len(kernel.dims))}
     offsets: dict[str, set[Poly]] = {}
-    for root in kernel.roots():
-        for node in root.walk():
-            if node.op == "load":
-                offsets.setdefault(node.data[0], set()).add(node.polys[0])
+    for node in walk_all(kernel.roots()):
+        if node.op == "load":
+            offsets.setdefault(node.data[0], set()).add(node.polys[0])
     once = [name for name, polys in offsets.items() if len(polys) == 1 and every <= next(iter(polys)).names]
     return dict.fromkeys(once, "evict_first")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ..ir.loops import Accumulation, Store, buffers_read
 from ..ir.poly import product
+from ..ir.scalar import Scalar, walk_all
 from .pairs import Pair, Parts, pairs_of
 from .power_of_two_split import can_split_rows, row_split_of, split_pass
 from .prepare import Sizes, Tile, is_columns, power, unique
@@ -160,8 +161,11 @@ class RowWriter:
         roots = [(a.body, self._pass_of(a)) for a in self.accumulations]
         roots += [(s.value, self.kernel.pass_of(s.value)) for s in self.kernel.stores.values()]
         reads: dict[str, tuple[bool, int]] = {}
+        by_pass: dict[int, list[Scalar]] = {}
         for root, number in roots:
-            for node in root.walk():
+            by_pass.setdefault(number, []).append(root)
+        for number, together in by_pass.items():
+            for node in walk_all(together):
                 if node.op == "load" and inner <= node.polys[0].names:
                     own, last = reads.get(node.data[0], (False, 0))
                     reads[node.data[0]] = (own or outer <= node.polys[0].names, max(last, number))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..ir.loops import Store
 from ..ir.poly import ZERO, Atom, Poly, variable
 from ..ir.printing import text_poly, unused_name
-from ..ir.scalar import Scalar
+from ..ir.scalar import Scalar, walk_all
 from .text import TYPES, TritonNeeds, constant, number_text, operation, typed
 
 Guard = tuple[str, frozenset[str]]
@@ -95,12 +95,9 @@ class TritonScope:
     def count(self, roots: list[Scalar]) -> None:
         """Count uses, so that what is used once stays part of a larger expression."""
         self.uses = Counter()
-        seen: dict[str, Scalar] = {}
         for root in roots:
             self.uses[root.key] += 1
-            for node in root.walk():
-                seen.setdefault(node.key, node)
-        for node in seen.values():
+        for node in walk_all(roots):
             for operand in node.operands():
                 self.uses[operand.key] += 1
 

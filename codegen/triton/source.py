@@ -7,6 +7,7 @@ from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, RecurrentKernel, SpecialKernel, buffers_read
 from ..ir.poly import product
 from ..ir.printing import python_poly
+from ..ir.scalar import walk_all
 from ..lowering.online import deciding_exponentials
 from ..lowering.plan import AnyKernel, Plan
 from ..lowering.views import shape_of
@@ -257,9 +258,8 @@ def _points(kernel: Tile, shape: PointShape) -> tuple[str, list[tuple[str, str]]
 
 def _comment(kernel: Kernel, nodes: Mapping[str, Node]) -> str:
     names: dict[str, None] = {}
-    for root in kernel.roots():
-        for value in root.walk():
-            names.update(dict.fromkeys(value.label))
+    for value in walk_all(kernel.roots()):
+        names.update(dict.fromkeys(value.label))
     names.update(dict.fromkeys(kernel.nodes))
     targets = [nodes[n].target for n in names if n in nodes and nodes[n].op == "call"]
     return ", ".join(dict.fromkeys(target.removesuffix(".default") for target in targets)) or "copy"
