@@ -1,7 +1,8 @@
 """What the generator needs of a language: its tunables for a graph, the mutations for an advice, and the file."""
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Protocol, TypeVar
 
@@ -16,6 +17,27 @@ from .triton.mutations import gpu_mutations
 from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, gpu_domains, gpu_settings, multiprocessors_of
 
 T = TypeVar("T", Features, GpuFeatures)
+
+_KEPT = 8
+"""Graphs whose tunables are kept."""
+
+
+class _LatestTunables:
+    """Tunables of the graphs that were asked for last: a search asks before every candidate."""
+
+    def __init__(self) -> None:
+        self._latest: deque[tuple[tuple[Graph | None, ...], tuple[object, ...], Tunables | None]] = deque(maxlen=_KEPT)
+
+    def get(
+        self, graphs: tuple[Graph | None, ...], others: tuple[object, ...], make: Callable[[], Tunables | None]
+    ) -> Tunables | None:
+        """Those of ``graphs``, which are told apart by identity, as ``make`` made them with the same ``others``."""
+        for kept, beside, tunables in tuple(self._latest):
+            if all(a is b for a, b in zip(kept, graphs, strict=True)) and beside == others:
+                return tunables
+        tunables = make()
+        self._latest.append((graphs, others, tunables))
+        return tunables
 
 
 def joined(features: Sequence[T]) -> T:
@@ -79,10 +101,19 @@ class CppBackend:
     starts: tuple[Config, ...] = ()
     default = "everything fused, huge pages under large outputs"
 
+    def __init__(self) -> None:
+        self._latest = _LatestTunables()
+
     def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
     ) -> Tunables | None:
         """See :class:`CodegenBackend`."""
+        others = (hardware, error_bound)
+        return self._latest.get((graph, backward), others, lambda: self._tunables(graph, *others, backward))
+
+    def _tunables(
+        self, graph: Graph, hardware: HardwareFacts, error_bound: float, backward: Graph | None
+    ) -> Tunables | None:
         passes = [
             (pass_graph, plan_of(pass_graph, Settings())) for pass_graph in (graph, backward) if pass_graph is not None
         ]
@@ -107,10 +138,19 @@ class TritonBackend:
     starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
 
+    def __init__(self) -> None:
+        self._latest = _LatestTunables()
+
     def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
     ) -> Tunables | None:
         """See :class:`CodegenBackend`."""
+        others = (hardware, error_bound)
+        return self._latest.get((graph, backward), others, lambda: self._tunables(graph, *others, backward))
+
+    def _tunables(
+        self, graph: Graph, hardware: HardwareFacts, error_bound: float, backward: Graph | None
+    ) -> Tunables | None:
         passes = [
             (pass_graph, gpu_plan(pass_graph, gpu_settings({}, multiprocessors_of(hardware))))
             for pass_graph in (graph, backward)

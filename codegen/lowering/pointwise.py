@@ -1,6 +1,7 @@
 """Pointwise ATen operators as scalar expressions: one table, one function for each kind of operator."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from ...schemas import Arg, Expr, Node
 from ..ir.build import (
@@ -73,6 +74,7 @@ ORDERED, UNORDERED = "ks.ordered", "ks.unordered"
 """A float as an integer that is larger where the float is, NaN the largest; and back."""
 
 
+@lru_cache(maxsize=4096)
 def base_name(target: str) -> str:
     """``aten.add.Tensor`` to ``add``."""
     parts = target.split(".")
@@ -80,6 +82,7 @@ def base_name(target: str) -> str:
     return parts[1] if len(parts) > 1 and is_known else ""
 
 
+@lru_cache(maxsize=4096)
 def is_pointwise(target: str) -> bool:
     """Whether the operator computes every element from the elements at the same place."""
     name = base_name(target)

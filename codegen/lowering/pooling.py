@@ -71,8 +71,10 @@ def _pool_of(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
     if node.target != "operator.getitem" or not isinstance(node.args[0], Ref) or node.args[1] != 0:
         return None
     pool = nodes[node.args[0].name]
+    if base_name(pool.target) not in _MAXIMA:
+        return None
     users = [n for n in graph.nodes if pool.name in refs((*n.args, *n.kwargs.values()))]
-    return pool if base_name(pool.target) in _MAXIMA and users == [node] else None
+    return pool if users == [node] else None
 
 
 def _window(pool: Node) -> tuple[Window, int] | None:
