@@ -4,7 +4,7 @@ Pure and deterministic: the answer depends on the arguments only, randomness com
 """
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -64,6 +64,7 @@ class Generator:
         tried_sources: Collection[str] | None = None,
         second_config: Config | None = None,
         language: str = "cpp",
+        is_given_up: Callable[[], bool] = lambda: False,
     ) -> Proposal | Exhausted:
         """The next candidate for ``plan``.
 
@@ -77,6 +78,7 @@ class Generator:
             tried_sources: hashes of the candidates' sources, if known; else they are generated again from ``tried``.
             second_config: config of a second parent, to be crossed with the first's.
             language: what the candidate is to be written in: a key of :data:`CODEGEN_BACKENDS`.
+            is_given_up: whether nobody waits for the answer any more; asked before each file is generated.
         """
         graph = facts.graph
         if graph is None or why_left(facts):
@@ -98,6 +100,8 @@ class Generator:
             if len(seen) > _LIMIT:
                 break
             seen.add(_identity(config))
+            if is_given_up():
+                return Exhausted("it was given up")
             source = backend.source(facts, graph, config, hardware)
             sources = _sources(backend, facts, graph, tried, tunables, hardware) if sources is None else sources
             if sha256(source) in sources:

@@ -1,6 +1,8 @@
 """The generator as a synthesizer backend."""
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
@@ -9,6 +11,11 @@ from ...schemas import CandidateProposed, SynthesisFailed, sha256
 from .backend import Answer, Attempt, Request
 
 log = structlog.get_logger(__name__)
+
+_DRAFTING = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drafting")
+"""Drafts of all sessions of this process are written one after the other. Python runs one thread at a time: several at
+once end when all are done, and the event loop waits for each of them at every turn.
+"""
 
 
 class GeneratorBackend:
@@ -28,7 +35,12 @@ class GeneratorBackend:
         """Propose the next config's candidate, or say why there is none."""
         parent = _parent(request)
         # A large graph takes seconds: heartbeats, acknowledgements and the recorder share the event loop.
-        proposal = await asyncio.to_thread(self._proposed, request, parent)
+        given_up = threading.Event()
+        loop = asyncio.get_running_loop()
+        try:
+            proposal = await loop.run_in_executor(_DRAFTING, self._proposed, request, parent, given_up)
+        finally:
+            given_up.set()  # Cancelled: nobody waits for it, others wait for the thread.
         if isinstance(proposal, SynthesisFailed):
             return Answer(failed=proposal)
         if isinstance(proposal, Exhausted):
@@ -47,10 +59,12 @@ class GeneratorBackend:
             )
         )
 
-    def _proposed(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted | SynthesisFailed:
+    def _proposed(
+        self, request: Request, parent: Attempt | None, given_up: threading.Event
+    ) -> Proposal | Exhausted | SynthesisFailed:
         """The generator's answer. It is deterministic: what it raises it would raise again, so nobody tries again."""
         try:
-            return self._propose(request, parent)
+            return self._propose(request, parent, given_up)
         except Exception as error:
             reason = f"the generator has a defect: {type(error).__name__}: {error}"[:500]
             if reason not in self._defects:
@@ -58,7 +72,7 @@ class GeneratorBackend:
                 log.warning("no candidate", node=request.node, exc_info=error)
             return SynthesisFailed(backend=self.name, reason=reason)
 
-    def _propose(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted:
+    def _propose(self, request: Request, parent: Attempt | None, given_up: threading.Event) -> Proposal | Exhausted:
         return self._generator.propose(
             request.facts,
             request.hardware,
@@ -69,6 +83,7 @@ class GeneratorBackend:
             {sha256(attempt.source) for attempt in request.tried},
             (request.second.recipe or None) if request.second and parent else None,
             request.language,
+            given_up.is_set,
         )
 
     async def close(self) -> None:
