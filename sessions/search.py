@@ -49,6 +49,7 @@ from .session import new_session_id, open_session, request_stop
 from .skills import skills_for
 from .swarm import Swarm, serving
 from .timer import idle_limit, timed
+from .validation import validated
 from .worker_availability import watch_availability
 
 SKILL_WAIT_S = 60.0
@@ -89,6 +90,8 @@ class Search:
         """Has somebody told when its device has no memory left for it."""
         self.notify_of_others: Callable[[Callable[[str], None]], None] = lambda _: None
         """Has somebody told, once, that another session uses its device."""
+        self.wants_baselines = True
+        """Whether the baselines of a search in which nothing was timed are worth waiting for."""
         self.notes: tuple[str, ...] = ()
         """What a person should know of how it was opened, a line each."""
         self._pool = pool
@@ -147,7 +150,7 @@ class Search:
         if opened is None or opened.synthesizer == GIVEN or self.graph.baselines is not None:
             return False
         ended = closed is not None and not closed.best and closed.reason not in WITHOUT_BASELINES
-        return ended and not self._is_late and self._serves_itself()
+        return ended and self.wants_baselines and not self._is_cut_off and self._serves_itself()
 
     @property
     def idle_s(self) -> float:
@@ -158,6 +161,12 @@ class Search:
     def _is_late(self) -> bool:
         """Whether all of its time is over."""
         return self.graph.stop is not None and self.graph.stop.reason == DEADLINE
+
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether its time is over, or somebody had enough: a close after ``minutes`` still names these as its reason,
+        and waited for baselines that nobody wanted any more."""
+        return self.graph.stop is not None and self.graph.stop.reason in (DEADLINE, "interrupted")
 
     @property
     def _skill_wait_s(self) -> float:
@@ -269,7 +278,9 @@ async def searching(
             "choose another pool, or search there anew"
         )
     async with (
-        search_context(problem, pool, home=home, nats=nats, on_notice=on_notice) as context,
+        search_context(
+            problem, pool, home=home, nats=nats, on_notice=on_notice, minutes=options.minutes, began=began
+        ) as context,
         session_on(context, options, roles=roles, origin=origin, began=began) as search,
     ):
         yield search
@@ -284,10 +295,13 @@ async def search_context(
     nats: str = "",
     profilers: bool = True,
     on_notice: Callable[[str], None] = lambda _: None,
+    minutes: float | None = None,
+    began: float | None = None,
 ) -> AsyncIterator[SearchContext]:
     """Look at the hardware, validate ``problem`` and join a bus: what comes before a session.
 
-    Without ``profilers`` none is started here: a session that uses them starts them itself.
+    Without ``profilers`` none is started here: a session that uses them starts them itself. Validation ends with the
+    ``minutes`` of that session, which began at ``began`` on the monotonic clock.
 
     Raises:
         InputError: the problem or the pool cannot be used.
@@ -302,7 +316,7 @@ async def search_context(
         if profilers:
             device.prepare_profilers()
         on_notice(f"validating {problem.name}: importing, checking, capturing")
-        facts = await device.validate_problem(problem)
+        facts = await validated(device, problem, minutes, began)
         on_notice("starting the bus")
         async with joined_bus(home, nats, on_notice) as joined:
             yield SearchContext(problem, facts, pool, hardware, device, joined, home, nats)
@@ -352,8 +366,10 @@ async def session_on(
         seeds = await seeding(home, target, options.seed_from, options.budget, bus=bus)
         skills = await skills_for(home, bus, facts, pool)
         options = await kept_busy(options, bus, pool.name, roles, hardware, alone=not nats)
+        spent_s = 0.0 if began is None else time.monotonic() - began
         seq, opened = await open_session(
             *(bus, session, problem, facts, pool, hardware, options),
+            spent_s=spent_s,
             skills=skills,
             origin=origin,
             seed_kernels=seeds.kernels,
@@ -364,8 +380,7 @@ async def session_on(
         search.notify_of_memory = lambda notice: device.memory.notify(problem, notice)
         search.notify_of_others = device.notify_of_others
         if options.minutes is not None:
-            spent = 0.0 if began is None else (time.monotonic() - began) / 60
-            stack.enter_context(timed(search, options.minutes - spent, options.reserve))
+            stack.enter_context(timed(search, options.minutes - spent_s / 60, options.reserve))
         if options.idle:
             stack.enter_context(idle_limit(search, options.idle * 60))
         yield search

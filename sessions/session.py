@@ -49,8 +49,9 @@ async def open_session(
     origin: Origin | None = None,
     seed_kernels: Sequence[SeedKernel] = (),
     version: str = "",
+    spent_s: float = 0.0,
 ) -> tuple[int, Envelope]:
-    """Publish the session's first event; its stream sequence and envelope."""
+    """Publish the session's first event; its stream sequence and envelope. ``spent_s`` of its minutes are over."""
     event = SessionOpened(
         problem=problem,
         facts=facts,
@@ -89,6 +90,7 @@ async def open_session(
         awaits_hand_ins=True,
         closer_diagnoses=True,
         trusts_finalists=True,
+        spent_s=round(spent_s, 1),
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

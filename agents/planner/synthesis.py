@@ -12,6 +12,9 @@ from .state import PlannedNode, PlannerState
 NOTHING_TO_TRY = "nothing_to_try"
 """Reason of a close: the search ended by itself, and not one candidate was made."""
 
+_MUCH = 0.1
+"""Share of its minutes that validation took, from which on a session that judged nothing says so."""
+
 CUT_SHORT = frozenset({"interrupted", "minutes", FINISHED, IDLE})
 """Reasons that say nothing of whether a candidate could be made."""
 
@@ -61,7 +64,9 @@ def _over(opened: SessionOpened) -> str:
     if not opened.trusts_finalists or opened.minutes is None:
         return "its time was over before a candidate was judged; give it more"
     minutes = f"{opened.minutes:g} minute{'s' if opened.minutes != 1 else ''}"
-    return f"its {minutes} ended before a candidate was judged; give it more (--minutes {2 * opened.minutes:g})"
+    is_much = opened.spent_s > _MUCH * 60 * opened.minutes
+    spent = f" (validation took {opened.spent_s:.0f} s of {60 * opened.minutes:.0f})" if is_much else ""
+    return f"its {minutes} ended before a candidate was judged{spent}; give it more (--minutes {2 * opened.minutes:g})"
 
 
 def _none_right(judged: list[PlannedNode]) -> str:

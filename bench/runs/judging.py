@@ -60,10 +60,12 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
     """
     began = time.monotonic()
     problem: Problem | None = None
+    validated_s = 0.0
     closed: Row | None = None
     try:
         problem = task.load()
         facts = await _validated(on, problem, spectator)
+        validated_s = time.monotonic() - began
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)
         left_s = max(1.0, on.configuration.minutes_per_problem * 60 - (time.monotonic() - began))
@@ -74,10 +76,12 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
         async with session_on(context, options, session=row.session, roles=on.configuration.roles) as search:
             await follow(search, left_s, spectator)
             closed = reading.row_of(row, search.graph, time.monotonic() - began, on.configuration.benchmark)
+            closed = reading.with_validation(closed, validated_s)
     except ProblemError as error:
         return reading.refused(row, str(error), time.monotonic() - began)
     except _TooLong as error:
-        return reading.timed_out(row, str(error), time.monotonic() - began)
+        late = reading.timed_out(row, str(error), time.monotonic() - began)
+        return reading.with_validation(late, validated_s)
     except Exception as error:
         # Whatever broke costs this problem alone; a defect shows in the row.
         cause = first(error)
@@ -110,6 +114,7 @@ async def follow(search: Search, left_s: float, spectator: Spectator) -> None:
     Raises:
         _TooLong: it does not even close when it is cut off.
     """
+    search.wants_baselines = False  # no row has them without a kernel
     limit_s = left_s + max(LEAST_OVERTIME_S, OVERTIME * left_s)
 
     async def cut_off() -> None:
@@ -124,11 +129,20 @@ async def follow(search: Search, left_s: float, spectator: Spectator) -> None:
             async for envelope, event in search.events():
                 spectator.show(envelope, event)
     except TimeoutError:
-        raise _TooLong("its session does not end") from None
+        if search.graph.closed is None:
+            raise _TooLong(f"its session was not closed {CLOSE_S:.0f} s later{_at_work(search)}") from None
     finally:
         cutting.cancel()
         watching_workers.cancel()
         await asyncio.wait([cutting, watching_workers])
+
+
+def _at_work(search: Search) -> str:
+    """Who is at work on what of a session that does not close, and what it waits for."""
+    busy = search.swarm.doing().items() if search.swarm is not None else ()
+    steps = [f"{worker.split('.')[-2]} ({work.partition('/')[2] or 'the session'})" for worker, work in busy]
+    texts = [f"at work: {', '.join(steps)}"] if steps else []
+    return "".join(f"; {text}" for text in (*texts, reading.under_way(search.graph)) if text)
 
 
 def first(error: BaseException) -> BaseException:

@@ -25,6 +25,17 @@ REFUSALS = (
 )
 """What problem validation's sentences say, and the cause under which such problems are counted together."""
 
+_STEPS = {
+    "planned": "being written",
+    "proposed": "being compiled",
+    "compiled": "being verified",
+    "verified": "waiting to be timed",
+}
+"""What a node waits for, by :attr:`.NodeRecord.state`."""
+
+_MUCH = 0.1
+"""Share of its minutes that validation took, from which on a row that ran out of time says so."""
+
 COMPILED = ("compile", "max_autotune")
 EAGER_MISSING = "eager was not timed"
 
@@ -45,11 +56,12 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
         detail=result.detail,
     )
     if result.reason == "interrupted":
-        return timed_out(row, row.detail, seconds)
+        return timed_out(row, "; ".join(filter(None, (row.detail, under_way(graph)))), seconds)
     if result.reason == REFERENCE_DIED:
         return replace(row, verdict=Outcome.no_correct_candidate, cause="reference died", detail=_line(result.detail))
     if "eager" not in result.speedups and result.reason == "minutes" and _unjudged(graph):
-        return timed_out(row, f"{_unjudged(graph)} of {result.candidates} candidates were not judged yet", seconds)
+        judged = f"{_unjudged(graph)} of {len(graph.own())} candidates were not judged yet"
+        return timed_out(row, f"{judged}: {under_way(graph)}", seconds)
     if "eager" not in result.speedups:
         # Right kernels whose session could time other baselines alone lack no candidate.
         cause, detail = (EAGER_MISSING, result.detail) if result.speedups else _why_none(graph)
@@ -70,6 +82,26 @@ def timed_out(row: Row, sentence: str, seconds: float) -> Row:
     """A problem that took too long. What its session measured was not confirmed, so it does not count."""
     detail = f"not done within {row.minutes_per_problem:g} minutes; {sentence}".rstrip("; ")
     return replace(row, verdict=Outcome.timeout, cause="timeout", detail=_line(detail), seconds=round(seconds, 1))
+
+
+def with_validation(row: Row, seconds: float) -> Row:
+    """``row`` saying that validation took ``seconds``, where it ran out of time and that was much of it."""
+    limit_s = 60 * row.minutes_per_problem
+    if row.verdict is not Outcome.timeout or not _MUCH * limit_s < seconds < limit_s:
+        return row
+    return replace(row, detail=f"{row.detail}; validation took {seconds:.0f} s of {limit_s:.0f}")
+
+
+def under_way(graph: SearchGraph) -> str:
+    """What a session still waited for: its baselines, and the step that each of its candidates was at."""
+    steps: dict[str, list[str]] = {}
+    for node in graph.own():
+        if node.diagnosis is None:
+            steps.setdefault(_STEPS.get(node.state, "being diagnosed"), []).append(node.name)
+    texts = [f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} {step}" for step, names in steps.items()]
+    if graph.baselines is None:
+        texts.append("no baselines to time against")
+    return ", ".join(texts)
 
 
 def crashed(row: Row, error: BaseException, seconds: float) -> Row:

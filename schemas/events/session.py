@@ -91,17 +91,17 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     awaits_hand_ins: bool = False
     """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
     its time is over or it is interrupted; tasks that nobody holds are withdrawn once its aim is reached. Where outside
-    authors have a share, nodes of others are no sign of a stall. Older sessions do not say so: they closed as soon as
-    their aim was reached, and counted every node."""
+    authors have a share, nodes of others are no sign of a stall. Older sessions closed at once, and counted all."""
     closer_diagnoses: bool = False
     """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
     a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what
     to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Skills
-    read no effect from a speedup that is too noisy, and count no node without a candidate. Older sessions do not say
-    so: they took every figure as it was."""
+    read no effect from a speedup that is too noisy, and count no node without a candidate. Older sessions did not."""
     trusts_finalists: bool = False
     """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
     of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
+    spent_s: float = 0.0
+    """Seconds of its minutes that were over when it was opened, mostly for validation. Older sessions do not say so."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

@@ -93,7 +93,10 @@ def test_what_was_not_judged_in_time_is_a_timeout() -> None:
     assert read(wrong, reason="minutes").verdict is Outcome.no_correct_candidate
     late = read(wrong, planned("n002", 2), reason="minutes")
     assert (late.verdict, late.cause) == (Outcome.timeout, "timeout")
-    assert late.detail == "not done within 2 minutes; 1 of 2 candidates were not judged yet"
+    judged = "not done within 2 minutes; 1 of 2 candidates were not judged yet"
+    assert late.detail == f"{judged}: n002 was being written, no baselines to time against"
+    assert reading.with_validation(late, 90.0).detail.endswith("; validation took 90 s of 120")
+    assert reading.with_validation(late, 5.0) == late
     assert read(planned("n001", 1), reason="interrupted").verdict is Outcome.timeout
 
 

@@ -122,6 +122,8 @@ async def test_minutes_are_the_time_of_all_of_it_and_what_was_not_judged_by_then
     status, out, err = await end(await started("optimize", "simple.py", *options, folder=tmp_path))
     assert status == 0, err
     assert "ended: minutes" in out and result(tmp_path / "o")["reason"] == "minutes"
-    assert "its 0.05 minutes ended before a candidate was judged; give it more (--minutes 0.1)" in " ".join(out.split())
+    text = " ".join(out.split())
+    assert "its 0.05 minutes ended before a candidate was judged (validation took " in text
+    assert " s of 3); give it more (--minutes 0.1)" in text
     assert "confirm the best" not in err
     assert "waiting for the baselines" not in err
