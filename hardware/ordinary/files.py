@@ -18,7 +18,7 @@ from ..pools.pool_files import find_pool
 from ..sources.import_statements import bound
 from ..sources.native_source import Refused, module_literal, parsed
 from ..sources.parsing import parse
-from ..sources.problem_files import LARGEST_FILE, load_problem, near_file, problem_format
+from ..sources.problem_files import LARGEST_CANDIDATE, LARGEST_FILE, load_problem, near_file, problem_format
 from .host import Settings
 from .process import Missing
 from .timed_shapes import OrdinaryHosts
@@ -27,7 +27,7 @@ REFERENCE, CANDIDATE = "KERNELSWARM_REFERENCE", "KERNELSWARM_CANDIDATE"
 """Literals of a finished file: the problem and the candidate that it was made of."""
 
 
-MOST_BYTES = 2 * LARGEST_FILE
+MOST_BYTES = LARGEST_CANDIDATE + LARGEST_FILE
 """A finished file carries a problem and a candidate."""
 
 

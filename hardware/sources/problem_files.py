@@ -19,6 +19,8 @@ ENTRIES = ("kernel", "ModelNew")
 SHIPPED = Path(__file__).parents[2] / "problems"
 LARGEST_FILE = 1 << 20
 """Bytes. A problem is source code; data comes from its generator."""
+LARGEST_CANDIDATE = 4 << 20
+"""Bytes. What is generated for a network of 120 layers has 1.4 MB."""
 
 
 def load_problem(path: Path | str) -> Problem:
@@ -44,8 +46,8 @@ def load_candidate(path: Path) -> str:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"candidate file {path} is no plain file; give a Python file")
-        if path.exists() and path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
+        if path.exists() and path.stat().st_size > LARGEST_CANDIDATE:
+            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_CANDIDATE}")
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"candidate file {path} does not exist{near_file(path)}") from error

@@ -12,7 +12,7 @@ from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import MINUTES
 from ...hardware.languages.loaders import with_loader
-from ...hardware.sources.problem_files import LARGEST_FILE
+from ...hardware.sources.problem_files import LARGEST_CANDIDATE
 from ...schemas import (
     FINISHED,
     CandidateChecked,
@@ -313,6 +313,6 @@ def _candidate(source: str) -> str:
     """The file as it is judged: the loader of its native code is put in where it was left out."""
     if not source.strip():
         raise InputError("the candidate is empty: hand in a Python file")
-    if (size := len(source.encode())) > LARGEST_FILE:
-        raise InputError(f"the candidate has {size} bytes; it may have {LARGEST_FILE}")
+    if (size := len(source.encode())) > LARGEST_CANDIDATE:
+        raise InputError(f"the candidate has {size} bytes; it may have {LARGEST_CANDIDATE}")
     return with_loader(source)
