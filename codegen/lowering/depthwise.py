@@ -1,17 +1,19 @@
 """Convolutions of every channel by itself, spelled out: products of shifted slices with one weight each, added up."""
 
 import math
+from collections.abc import Collection
 
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype, is_float
 from ..ir.poly import poly
+from .pointwise import base_name
 from .views import shape_of
 from .windows import MOST, Window, call, numbers, padded, sliced
 
 
-def spell_depthwise(graph: Graph) -> Graph:
-    """The graph with depthwise convolutions as elementwise operators, where windows are small.
+def spell_depthwise(graph: Graph, left: Collection[str] = ()) -> Graph:
+    """The graph with depthwise convolutions, those ``left`` aside, as elementwise operators, where windows are small.
 
     It is right for windows of their size at the main shape only: guards say so.
     """
@@ -19,7 +21,7 @@ def spell_depthwise(graph: Graph) -> Graph:
     new_nodes: list[Node] = []
     guards = dict.fromkeys(graph.guards)
     for node in graph.nodes:
-        window = _window(node, nodes)
+        window = None if node.name in left else _window(node, nodes)
         new_nodes += [node] if window is None else _spelled(node, nodes, window)
         if window is not None:
             weight = nodes[list(refs(node.args))[1]].values[0]
@@ -28,16 +30,25 @@ def spell_depthwise(graph: Graph) -> Graph:
     return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=tuple(guards))
 
 
+def is_depthwise(node: Node, nodes: dict[str, Node]) -> bool:
+    """Whether a convolution of PyTorch, whichever of its operators it is, takes every channel by itself."""
+    if base_name(node.target) not in ("convolution", "_convolution") or not all(
+        isinstance(a, Ref) for a in node.args[:2]
+    ):
+        return False
+    x, w = (nodes[name] for name in refs(node.args[:2]))
+    return not node.args[6] and w.values[0].shape[1] == 1 and _is_every_channel(node.args[8], x, w)
+
+
 def _window(node: Node, nodes: dict[str, Node]) -> Window | None:
     """The window of a depthwise convolution with a filter for each channel; None for anything else."""
     if node.target != "aten.convolution.default" or not all(isinstance(a, Ref) for a in node.args[:2]):
         return None
-    x, w = (nodes[name] for name in refs(node.args[:2]))
+    _, w = (nodes[name] for name in refs(node.args[:2]))
     meta, size = w.values[0], w.values[0].example[2:]
     rank = len(size)
     stride, padding, dilation = (numbers(arg, rank) for arg in node.args[3:6])
-    alone = not node.args[6] and meta.shape[1] == 1 and _is_every_channel(node.args[8], x, w)
-    fits = alone and is_float(meta.dtype) and rank > 0 and 1 < math.prod(size) <= MOST
+    fits = is_depthwise(node, nodes) and is_float(meta.dtype) and rank > 0 and 1 < math.prod(size) <= MOST
     return Window(size, stride, padding, dilation) if fits and stride and padding and dilation else None
 
 

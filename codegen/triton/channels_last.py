@@ -12,6 +12,7 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
+from ..lowering.depthwise import is_depthwise
 from ..lowering.lower import PIECEWISE
 from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.reductions import describe, is_reduction
@@ -26,6 +27,7 @@ RESULT_LAST = ".permute(0, 2, 3, 1)"
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 """Dimensions of a value by those of its twin, and the other way round."""
 _RANK = 4
+_ALIGNED = 4
 _PERMUTE = "aten.permute.default"
 _TARGETS = ("aten.convolution.default", "aten._convolution.default")
 
@@ -33,7 +35,8 @@ _TARGETS = ("aten.convolution.default", "aten._convolution.default")
 def channels_last(graph: Graph) -> Graph:
     """The graph with its two-dimensional convolutions, and what stands between them, in twins with channels last.
 
-    Grouped and transposed convolutions stay as they are: the library is slower there with channels last.
+    Grouped and transposed convolutions stay as they are: the library is slower there with channels last, but for those
+    of every channel by itself.
     """
     rewriting = _Rewriting({node.name: node for node in graph.nodes})
     if not any(rewriting.takes(node) for node in graph.nodes):
@@ -73,7 +76,7 @@ class _Rewriting:
             and len(node.values[0].shape) == _RANK
             and is_float(node.values[0].dtype)
             and not node.args[6]
-            and node.args[8] == 1
+            and (node.args[8] == 1 or is_depthwise(node, self.before))
         )
 
     def visit(self, node: Node) -> None:
@@ -113,7 +116,8 @@ class _Rewriting:
         """The filters in the library's order: it would put them into that by itself, at half the speed of memory."""
         assert isinstance(weight, Ref)
         meta = self.before[weight.name].values[0]
-        if set(meta.shape[2:]) == {1} or weight.name in self.twins:
+        # Of a picture's three channels the library has a faster way with the filters as they are.
+        if set(meta.shape[2:]) == {1} or meta.example[1] % _ALIGNED or weight.name in self.twins:
             return weight
         copy, read = f"{node.name}_filters_last", f"{node.name}_filters"
         if weight.name not in self.filters:

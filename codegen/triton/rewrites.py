@@ -2,14 +2,17 @@
 
 from msgspec import structs
 
+from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..lowering.depthwise import spell_depthwise
 from ..lowering.extremes import spell_extremes
 from ..lowering.library_convolutions import library_convolutions
 from ..lowering.normal import RUNNING_PRODUCT
+from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.pooling import spell_pools
 from ..lowering.reassociation import reassociated
+from ..lowering.reductions import is_reduction
 from ..lowering.wide_attention import spell_wide_attention
 from ..lowering.windows import call
 from .attention import fuse_attention
@@ -19,12 +22,15 @@ from .convolution import fuse_convolutions
 from .library_attention import library_attention
 from .tunables import GpuSettings
 
+_STATISTICS = 4
+"""Operators from a convolution's result to the sum of its squared distances: bias, difference, square, sum."""
+
 
 def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
     """The same operator in a form that suits a GPU."""
     graph = _running_products(spell_extremes(graph))
     if settings.windows:
-        graph = spell_windows(graph)
+        graph = spell_windows(graph, settings.channels_last and not settings.has_own_convolutions)
     if settings.templates:
         graph = fuse_attention(spell_wide_attention(graph))
     if settings.has_own_convolutions:
@@ -51,9 +57,26 @@ def _running_products(graph: Graph) -> Graph:
     return Graph(nodes=nodes, symbols=graph.symbols, guards=graph.guards)
 
 
-def spell_windows(graph: Graph) -> Graph:
-    """Pooling and depthwise convolutions as elementwise operators on slices."""
-    return spell_depthwise(spell_pools(graph))
+def spell_windows(graph: Graph, channels_last: bool = False) -> Graph:
+    """Pooling and depthwise convolutions as elementwise operators on slices.
+
+    A convolution that a norm's statistics read next fuses with nothing behind it. Where channels lie last the library
+    has the faster one: 0.8 ms for 25 taps, ours 2.0 (H100).
+    """
+    measured = _measured(graph) if channels_last else set()
+    return spell_depthwise(spell_pools(graph, stores=True), measured)
+
+
+def _measured(graph: Graph) -> set[str]:
+    """Convolutions whose results are read by reductions, directly or as their distances from something."""
+    nodes = {node.name: node for node in graph.nodes}
+    measured: set[str] = set()
+    for node in graph.nodes:
+        names = set(refs(node.args)) if is_reduction(node) else set()
+        for _ in range(_STATISTICS):
+            measured |= {name for name in names if base_name(nodes[name].target) == "convolution"}
+            names = {name for below in names if is_pointwise(nodes[below].target) for name in refs(nodes[below].args)}
+    return measured
 
 
 def _vector_product(node: Node, nodes: dict[str, Node]) -> list[Node]:

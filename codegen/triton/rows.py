@@ -71,10 +71,10 @@ def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettin
     # with 16 elements a thread, 2.7 with 8, 2.4 with 4 (H200).
     rows = max(settings.rows or _columns_at_once(count, _BUSY * settings.multiprocessors), 2)
     block = settings.block or (1024 if rows >= _WIDEST else 512)
-    if not settings.block and count // rows < settings.multiprocessors // 8:
-        # Parts are put together by a few programs: what each has under way is what is fast. The sums of 64 channels
-        # over 980 parts took 31 us with 512 elements at once (H100).
-        block = _MOST_AT_ONCE
+    if not settings.block and count // rows < _BUSY * settings.multiprocessors:
+        # What each of a few programs has under way is what is fast: the sums of 64 channels over 980 parts took 31 us
+        # with 512 elements at once (H100).
+        block = min(_MOST_AT_ONCE, max(block, width * rows))
     return Shape(rows, max(1, block // rows), True, settings.programs)
 
 

@@ -36,13 +36,19 @@ class InvertedResidual(nn.Sequential):
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("last", [True, False])
-def test_a_depthwise_convolution_is_computed_once(stride, last):
-    plan = plan_of(InvertedResidual(stride), torch.randn(2, 8, 12, 12), channels_last=last)
+def test_a_depthwise_convolution_is_computed_once(stride):
+    plan = plan_of(InvertedResidual(stride), torch.randn(2, 8, 12, 12))
     (window,) = [k for k in plan.kernels if any(name.startswith("convolution_1") for name in k.stores)]
     # It reads one value, which is stored, and is no part of a reduction's passes.
     assert window.reduced is None
     assert sum(name.startswith(("clamp", "relu", "hardtanh")) for names in stored(plan) for name in names) == 2
+
+
+def test_a_depthwise_convolution_before_a_norm_is_the_library_s_where_channels_lie_last():
+    plan = plan_of(InvertedResidual(), torch.randn(2, 8, 12, 12), channels_last=True)
+    assert [node.target for node in plan.externs] == ["ks.convolution_last"] * 2
+    inference = InvertedResidual().eval()
+    assert len(plan_of(inference, torch.randn(2, 8, 12, 12), channels_last=True).externs) == 1
 
 
 def test_a_cheap_value_is_computed_where_windows_read_it():
