@@ -52,7 +52,7 @@ def test_a_depthwise_convolution_before_a_norm_is_the_library_s_where_channels_l
 
 
 def test_a_cheap_value_is_computed_where_windows_read_it():
-    layers = nn.Sequential(nn.Conv2d(8, 8, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 1))
+    layers = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.MaxPool2d(3, 1))
     plan = plan_of(layers, torch.randn(2, 8, 12, 12))
     assert not any(name.startswith("relu") for names in stored(plan) for name in names)
 
