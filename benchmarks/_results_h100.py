@@ -102,8 +102,8 @@ at once on each of four H100s of one host with 64 cores.
             """`18` (SqueezeNet): its draft with channels last took 13.4 ms in its first timing, 0.95x, and ran
             out of memory when it was confirmed, so the row has another draft. Processes are fewer since, by memory.""",
             """`8`, `13`, `17` and `23`: some of eager's convolutions are exact in fp32 there, and what depends on them
-            alone (running statistics) allows an error of 2e-6. Channels last, which `torch.compile` takes, would compute them
-            in TF32, so no draft has it. With all in TF32 the drafts take 0.73, 3.30, 6.24 and 0.63 ms
+            alone (running statistics) allows an error of 2e-6. Channels last, which `torch.compile` takes, would
+            compute them in TF32, so no draft has it. With all in TF32 the drafts take 0.73, 3.30, 6.24 and 0.63 ms
             ([decision 0032](decisions/0032-what-passes-read-again-is-stored.md)).""",
             """`46`: one draft was convicted of tampering beside work of a process that stood still. That has to end now
             before anybody else is timed.""",
