@@ -51,7 +51,7 @@ def features_of(graph: Graph, plan: Plan) -> Features:
         products=is_rewritten(graph, plan),
         attention=fuse_scored_attention(graph) != graph,
         in_place=any(overwritten(plan, k) for k in loops),
-        large_outputs=any(_bytes(plan.nodes[name]) >= _LARGE for k in loops for name in k.stores)
+        large_outputs=any(_bytes(plan.nodes[s.buffer.name]) >= _LARGE for k in loops for s in k.stores.values())
         or any(_elements(plan, k.nodes[0]) * 8 >= _LARGE for k in special),
         several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
         elements=max((_largest(plan, k.nodes) for k in plan.kernels), default=0),

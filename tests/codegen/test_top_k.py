@@ -3,6 +3,9 @@
 import pytest
 import torch
 from compared import Pair
+from graphs import HARDWARE
+
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 
 
 def rows(*shape, dtype=torch.float32):
@@ -105,3 +108,13 @@ def test_picks_among_picked_groups_keep_their_names_apart(tmp_path):
     pair = Pair(gate, maker(), "cpp", tmp_path / "gate.py")
     assert "left to PyTorch" not in pair.source
     pair.call(maker, falls_back=False)
+
+
+def test_a_kernel_that_stores_picks_side_by_side_has_tunables(tmp_path):
+    def routing(logits):
+        weights, experts = torch.softmax(logits, -1).topk(2, -1)
+        return weights / weights.sum(-1, keepdim=True), experts
+
+    pair = Pair(routing, rows(70, 64)(), "cpp", tmp_path / "routing.py")
+    assert CODEGEN_BACKENDS["cpp"].tunables(pair.graph, HARDWARE)
+    pair.call(rows(70, 64), falls_back=False)
