@@ -2,7 +2,8 @@
 
 from ...schemas import Ref
 from ..ir.loops import Kernel, buffers_read
-from ..ir.scalar import walk_all
+from ..ir.poly import Poly
+from ..ir.scalar import Scalar, walk_all
 from .plan import Plan
 from .pointwise import base_name
 
@@ -23,7 +24,7 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
         is_fresh = node.op == "call" and base_name(node.target) in _FRESH
         if not (is_fresh or source in written) or source in sources.values() or not plan.is_only_user(kernel, source):
             continue
-        offsets = {n.polys[0] for n in walk_all(kernel.roots()) if n.op == "load" and n.data[0] == source}
+        offsets = _places(kernel.roots(), source)
         for store in kernel.stores.values():
             name = store.buffer.name
             same = (
@@ -50,9 +51,17 @@ def renewed(plan: Plan, kernel: Kernel) -> dict[str, str]:
             continue
         old, new = plan.nodes[source].values[0], plan.nodes[store.buffer.name].values[0]
         readers = [root for root in kernel.roots() if source in buffers_read([root])]
-        offsets = {n.polys[0] for root in readers for n in root.walk() if n.op == "load" and n.data[0] == source}
-        alone = not plan.readers(source) or plan.is_only_user(kernel, source)
+        offsets = _places(readers, source)
         fits = (old.shape, old.dtype) == (new.shape, store.buffer.dtype) and offsets <= {store.offset}
-        if alone and fits and all(root is store.value for root in readers):
+        if fits and plan.is_only_user(kernel, source) and all(root is store.value for root in readers):
             sources[store.buffer.name] = source
     return sources
+
+
+def _places(roots: list[Scalar], source: str) -> set[Poly | None]:
+    """Where expressions read a buffer; None stands for any place, as where they search it."""
+    return {node.polys[0] if node.op == "load" else None for node in walk_all(roots) if _reads(node, source)}
+
+
+def _reads(node: Scalar, source: str) -> bool:
+    return (node.op in ("load", "search") and node.data[0] == source) or (node.op == "segment" and node.data == source)

@@ -106,3 +106,34 @@ def test_what_is_read_elsewhere_is_written_last():
 
     plan = plan_of(Lagging(), torch.randn(4096, 8))
     assert not any(renewed(plan, kernel) for kernel in plan.kernels)
+
+
+class Weighed(nn.Module):
+    """Its weight has a new value that is made of the inputs alone, once the old one was multiplied with."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(8, 8))
+
+    def forward(self, x):
+        out = x @ self.weight
+        self.weight.copy_((x.mean(0) + 1.0).expand(8, 8) * 2.0)
+        return out
+
+
+class Edges(nn.Module):
+    """Every new value is searched for among all the old ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("edges", torch.arange(8.0))
+
+    def forward(self, x):
+        self.edges.copy_(torch.searchsorted(self.edges, x) + 0.5)
+        return x * 2.0
+
+
+@pytest.mark.parametrize(("module", "x"), [(Weighed(), torch.randn(5, 8)), (Edges(), torch.randn(8))])
+def test_what_an_operator_or_a_search_reads_is_written_last(module, x):
+    plan = plan_of(module, x)
+    assert not any(renewed(plan, kernel) for kernel in plan.kernels if isinstance(kernel, Kernel))
