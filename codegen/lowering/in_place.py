@@ -42,7 +42,8 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
 def renewed(plan: Plan, kernel: Kernel) -> dict[str, str]:
     """Stored nodes that may take the memory of the input whose new value they are, by name: of running statistics.
 
-    The kernel alone reads the input, for this store alone, and of it only the element that it writes.
+    The kernel alone reads the input, for this store alone, and of it only the element that it writes. Nor is the same
+    value stored elsewhere: threads that hold it twice may read it again after another thread's store.
     """
     sources: dict[str, str] = {}
     for source, value in plan.graph.nodes[-1].kwargs.items():
@@ -53,7 +54,8 @@ def renewed(plan: Plan, kernel: Kernel) -> dict[str, str]:
         readers = [root for root in kernel.roots() if source in buffers_read([root])]
         offsets = _places(readers, source)
         fits = (old.shape, old.dtype) == (new.shape, store.buffer.dtype) and offsets <= {store.offset}
-        if fits and plan.is_only_user(kernel, source) and all(root is store.value for root in readers):
+        once = len(readers) <= 1 and all(root is store.value for root in readers)
+        if fits and once and plan.is_only_user(kernel, source):
             sources[store.buffer.name] = source
     return sources
 

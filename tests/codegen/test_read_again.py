@@ -137,3 +137,18 @@ class Edges(nn.Module):
 def test_what_an_operator_or_a_search_reads_is_written_last(module, x):
     plan = plan_of(module, x)
     assert not any(renewed(plan, kernel) for kernel in plan.kernels if isinstance(kernel, Kernel))
+
+
+def test_what_is_stored_a_second_time_is_written_last():
+    class Returning(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("state", torch.zeros(8))
+
+        def forward(self, x):
+            self.state.mul_(0.5).add_(x)
+            return self.state.clone()
+
+    plan = plan_of(Returning(), torch.randn(8))
+    stores = [(kernel, len(kernel.stores)) for kernel in plan.kernels if isinstance(kernel, Kernel)]
+    assert all(count == 1 or not renewed(plan, kernel) for kernel, count in stores)
