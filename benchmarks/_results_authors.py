@@ -8,8 +8,8 @@ from _shared import counted
 AUTHORS = ("generator", "outside")
 FILES = {
     "authors.json": """
-The last three problems are of 2026-11-28, commit f3760a6: three coding agents at once, which had the brief alone, on two
-cores that others kept busy as well. One file was refused, as it had been judged before.
+The last three problems are of 2026-11-28, commit f3760a6: three coding agents at once, which had the brief alone, on
+two cores that others kept busy as well. One file was refused, as it had been judged before.
 """,
     "authors_h100.json": """
 The kernels of commit 9eb13b5 were written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that
