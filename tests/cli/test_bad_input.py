@@ -106,7 +106,7 @@ def test_what_is_seen_before_anything_runs(
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "torn.py").write_text("def reference(:\n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "huge.py").write_text("x" * (1 << 21))
+    (tmp_path / "huge.py").write_text("x" * (1 << 23))
     (tmp_path / "leans.py").write_text("import empty\ndef kernel(x): return x")
     before = log_path(recorded).read_bytes()
     ran = kernelswarm(*(text.format(tmp=tmp_path, problem=PROBLEM) for text in arguments))

@@ -19,7 +19,7 @@ PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
         (["nowhere.py", "nowhere.py"], "error: candidate file {tmp}/nowhere.py does not exist"),
         (
             ["nowhere.py", "fine.py", "huge.py"],
-            "error: candidate file {tmp}/nowhere.py does not exist; {tmp}/huge.py has 2097152 bytes; a candidate file",
+            "error: candidate file {tmp}/nowhere.py does not exist; {tmp}/huge.py has 8388608 bytes; a candidate file",
         ),
         (
             ["binary.py", "nowhere.py"],
@@ -32,7 +32,7 @@ def test_each_file_that_cannot_be_used_is_named_once(
 ) -> None:
     (tmp_path / "fine.py").write_text("def kernel(x): return x\n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "huge.py").write_text("x" * (1 << 21))
+    (tmp_path / "huge.py").write_text("x" * (1 << 23))
     ran = kernelswarm("evaluate", PROBLEM, *(tmp_path / name for name in names))
     assert ran.status == 2 and ran.out == ""
     assert ran.err.startswith(message.format(tmp=tmp_path)) and ran.err.count("nowhere.py") <= 1
