@@ -12,7 +12,7 @@ from .state import PlannedNode, PlannerState
 NOTHING_TO_TRY = "nothing_to_try"
 """Reason of a close: the search ended by itself, and not one candidate was made."""
 
-_MUCH = 0.1
+MUCH_OF_MINUTES = 0.1
 """Share of its minutes that validation took, from which on a session that judged nothing says so."""
 
 CUT_SHORT = frozenset({"interrupted", "minutes", FINISHED, IDLE})
@@ -64,7 +64,7 @@ def _over(opened: SessionOpened) -> str:
     if not opened.trusts_finalists or opened.minutes is None:
         return "its time was over before a candidate was judged; give it more"
     minutes = f"{opened.minutes:g} minute{'s' if opened.minutes != 1 else ''}"
-    is_much = opened.spent_s > _MUCH * 60 * opened.minutes
+    is_much = opened.spent_s > MUCH_OF_MINUTES * 60 * opened.minutes
     spent = f" (validation took {opened.spent_s:.0f} s of {60 * opened.minutes:.0f})" if is_much else ""
     return f"its {minutes} ended before a candidate was judged{spent}; give it more (--minutes {2 * opened.minutes:g})"
 

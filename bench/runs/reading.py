@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ...agents.planner.synthesis import MUCH_OF_MINUTES
 from ...graph.measured import Ordinary
 from ...graph.session_graph import SearchGraph
 from ...schemas import REFERENCE_DIED, Interval, Pool, ProblemFacts, Verdict, VerifyReport
@@ -32,9 +33,6 @@ _STEPS = {
     "verified": "waiting to be timed",
 }
 """What a node waits for, by :attr:`.NodeRecord.state`."""
-
-_MUCH = 0.1
-"""Share of its minutes that validation took, from which on a row that ran out of time says so."""
 
 COMPILED = ("compile", "max_autotune")
 EAGER_MISSING = "eager was not timed"
@@ -87,7 +85,7 @@ def timed_out(row: Row, sentence: str, seconds: float) -> Row:
 def with_validation(row: Row, seconds: float) -> Row:
     """``row`` saying that validation took ``seconds``, where it ran out of time and that was much of it."""
     limit_s = 60 * row.minutes_per_problem
-    if row.verdict is not Outcome.timeout or not _MUCH * limit_s < seconds < limit_s:
+    if row.verdict is not Outcome.timeout or not MUCH_OF_MINUTES * limit_s < seconds < limit_s:
         return row
     return replace(row, detail=f"{row.detail}; validation took {seconds:.0f} s of {limit_s:.0f}")
 

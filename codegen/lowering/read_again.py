@@ -14,12 +14,9 @@ from ...schemas import Graph, Node
 from .lower import PIECEWISE
 from .pointwise import base_name, is_pointwise
 from .reductions import describe, is_reduction
+from .repeated import LEAST_SLICES, TIMES_IN_WINDOWS
 from .views import VIEWS
 
-LEAST_TAPS = 4
-"""Slices of a value from which on they are elements of a window."""
-TIMES_IN_WINDOWS = 1.5
-"""How often windows must read a value's elements."""
 LEAST_PARTS = 2
 """Of a concatenation."""
 LEAST_WORK = 3
@@ -72,7 +69,7 @@ def _overlapping(graph: Graph, nodes: dict[str, Node], live: Set[str]) -> set[st
     return {
         name
         for name, sizes in taps.items()
-        if len(sizes) >= LEAST_TAPS and sum(sizes) >= TIMES_IN_WINDOWS * _size(nodes[name])
+        if len(sizes) >= LEAST_SLICES and sum(sizes) >= TIMES_IN_WINDOWS * _size(nodes[name])
     }
 
 
@@ -88,7 +85,7 @@ def _end_of_parts(node: Node, nodes: dict[str, Node], parts: dict[str, frozenset
     made_of = parts[node.name]
     while base_name(node.target) != "cat" and (below := [n for n in _read(node) if parts.get(n) == made_of]):
         node = nodes[below[0]]
-    least = LEAST_PARTS if base_name(node.target) == "cat" else LEAST_TAPS
+    least = LEAST_PARTS if base_name(node.target) == "cat" else LEAST_SLICES
     if len(made_of) < least or node.name in leaves or base_name(node.target) in VIEWS:
         return set()
     parts[node.name] = frozenset()

@@ -17,7 +17,7 @@ from ..lowering.regions import Fusion, partition
 from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
-from .launch_table import KIND, MOST_LAUNCHES, LaunchTable, launches_literal
+from .launch_table import KIND, MOST_LISTED, LaunchTable, launches_literal
 from .library_attention import library_attention
 from .products import is_product
 from .rewrites import on_gpu
@@ -77,7 +77,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         _Written(name, *members)
         for name, members in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)
     ]
-    most = MOST_LAUNCHES // len(written)
+    most = MOST_LISTED // len(written)
     tables = [
         LaunchTable(pass_.library.everything(), pass_.graph, facts.shapes[1:], pass_.suffix, most) for pass_ in written
     ]

@@ -24,7 +24,8 @@ from .epilogue import SUMS, epilogue, finishing
 from .function_text import function_text, names_fixed, symbols_of, tensors_of
 from .launch import Launch, TritonKernel
 from .prepare import Sizes, Tile, power
-from .rows import RowWriter, Shape
+from .row_shape import Shape
+from .rows import RowWriter
 from .scope import OUTSIDE, pname
 from .text import TritonNeeds
 from .tunables import GpuSettings

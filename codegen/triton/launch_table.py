@@ -12,7 +12,7 @@ from ..ir.common_subexpressions import name_repeated
 from .launch import Launch, TritonKernel, evaluate, symbols_in
 from .text import POINTERS
 
-MOST_LAUNCHES = 64
+MOST_LISTED = 64
 """Compiled for further shapes only while there are no more: each takes the compiler a third of a second."""
 _ANY = 17
 """Stands for a size that depends on the data."""
@@ -27,7 +27,7 @@ class LaunchTable:
         graph: Graph,
         shapes: Sequence[ShapeFacts] = (),
         suffix: str = "",
-        most: int = MOST_LAUNCHES,
+        most: int = MOST_LISTED,
     ) -> None:
         """``graph`` says the main shape; of ``shapes``, those are taken whose launches a list of ``most`` has room for.
 

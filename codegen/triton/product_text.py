@@ -9,7 +9,8 @@ from .layout import Layout, layout_of
 from .prepare import Tile
 from .products import Product, Tiles, split_at
 from .prologue import PrologueWriter
-from .rows import RowWriter, Shape, indent
+from .row_shape import Shape
+from .rows import RowWriter, indent
 from .scope import OUTSIDE, pname
 from .text import TritonNeeds
 from .tunables import GpuSettings

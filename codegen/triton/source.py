@@ -22,7 +22,8 @@ from .prepare import Sizes, Tile, prepare
 from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .recurrence import recurrence_kernel
-from .rows import WHOLE_LIMIT, RowWriter, Shape, shape_of_tile
+from .row_shape import WHOLE_LIMIT, Shape, shape_of_tile
+from .rows import RowWriter
 from .scan import scan_kernel
 from .split_3xtf32 import Split3xTF32Writer, splits_3xtf32, with_room
 from .split_k import parts_of, split_product
