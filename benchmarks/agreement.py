@@ -20,7 +20,7 @@ from _agreement_kernels import OPERATORS, Operator
 from _shared import RESULTS, WORKSPACE, BenchmarkError, machine, now, save, table, versions
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.codegen.cpp.features import error_allowed
+from kernelswarm.codegen.ir.error_bounds import ErrorBounds
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness import judging
@@ -60,7 +60,7 @@ def winner_source(operator: Operator, facts: Any, hardware: HardwareFacts) -> st
         BenchmarkError: nothing, or the config names a value that this operator does not have.
     """
     backend = CODEGEN_BACKENDS["cpp"]
-    tunables = backend.tunables(facts.graph, hardware, error_allowed(facts)) if facts.graph else None
+    tunables = backend.tunables(facts.graph, hardware, ErrorBounds.of_problem(facts)) if facts.graph else None
     if tunables is None:
         raise BenchmarkError(f"{operator.name} has no kernel: {facts.capture_error or 'nothing to fuse'}")
     unknown = {name: value for name, value in operator.config.items() if value not in tunables.get(name, ())}

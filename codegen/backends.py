@@ -1,6 +1,5 @@
 """What the generator needs of a language: its tunables for a graph, the mutations for an advice, and the file."""
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -10,7 +9,10 @@ from ..schemas import AdviceAction, Config, Graph, HardwareFacts, ProblemFacts
 from .cpp.candidate import generate, plan_of
 from .cpp.features import features_of, is_rewritten
 from .cpp.mutations import cpp_mutations
+from .ir.error_bounds import NO_BOUNDS, ErrorBounds
 from .ir.tunables import Features, Settings, Tunables, domains, settings
+from .lowering.library_convolutions import CONVOLUTIONS
+from .lowering.normal import VARIANCES
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_features
 from .triton.mutations import gpu_mutations
@@ -63,11 +65,11 @@ class CodegenBackend(Protocol):
         """What the default does, for its rationale."""
 
     def tunables(
-        self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
+        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds = NO_BOUNDS, backward: Graph | None = None
     ) -> Tunables | None:
         """The tunables that matter; None where every operator would be left to PyTorch.
 
-        ``error_bound`` is the relative error that the problem allows: what is less accurate is not among the values.
+        What is less accurate than ``bounds`` allow is not among the values.
         ``backward`` is the graph of the gradients, where the problem asks for them.
         """
 
@@ -105,14 +107,14 @@ class CppBackend:
         self._latest = _LatestTunables()
 
     def tunables(
-        self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
+        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds = NO_BOUNDS, backward: Graph | None = None
     ) -> Tunables | None:
         """See :class:`CodegenBackend`."""
-        others = (hardware, error_bound)
+        others = (hardware, bounds)
         return self._latest.get((graph, backward), others, lambda: self._tunables(graph, *others, backward))
 
     def _tunables(
-        self, graph: Graph, hardware: HardwareFacts, error_bound: float, backward: Graph | None
+        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds, backward: Graph | None
     ) -> Tunables | None:
         passes = [
             (pass_graph, plan_of(pass_graph, Settings())) for pass_graph in (graph, backward) if pass_graph is not None
@@ -120,7 +122,7 @@ class CppBackend:
         if not any(plan.kernels or is_rewritten(pass_graph, plan) for pass_graph, plan in passes):
             return None
         features = joined([features_of(pass_graph, plan) for pass_graph, plan in passes])
-        return domains(replace(features, error_bound=error_bound), hardware)
+        return domains(replace(features, error_bound=bounds.least), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""
@@ -142,24 +144,31 @@ class TritonBackend:
         self._latest = _LatestTunables()
 
     def tunables(
-        self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
+        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds = NO_BOUNDS, backward: Graph | None = None
     ) -> Tunables | None:
         """See :class:`CodegenBackend`."""
-        others = (hardware, error_bound)
+        others = (hardware, bounds)
         return self._latest.get((graph, backward), others, lambda: self._tunables(graph, *others, backward))
 
     def _tunables(
-        self, graph: Graph, hardware: HardwareFacts, error_bound: float, backward: Graph | None
+        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds, backward: Graph | None
     ) -> Tunables | None:
         passes = [
-            (pass_graph, gpu_plan(pass_graph, gpu_settings({}, multiprocessors_of(hardware))))
+            (pass_graph, gpu_plan(pass_graph, gpu_settings({}, multiprocessors_of(hardware)), bounds=bounds))
             for pass_graph in (graph, backward)
             if pass_graph is not None
         ]
         if not any(has_kernels(plan) for _, plan in passes):
             return None
         features = joined([gpu_features(pass_graph, plan) for pass_graph, plan in passes])
-        return gpu_domains(replace(features, error_bound=error_bound), hardware)
+        return gpu_domains(
+            replace(
+                features,
+                convolution_bound=bounds.most(graph, CONVOLUTIONS),
+                variance_bound=bounds.most(graph, VARIANCES),
+            ),
+            hardware,
+        )
 
     def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""

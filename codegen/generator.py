@@ -21,7 +21,7 @@ from ..schemas import (
     sha256,
 )
 from .backends import CODEGEN_BACKENDS, CodegenBackend
-from .cpp.features import error_allowed
+from .ir.error_bounds import ErrorBounds
 from .ir.tunables import Tunables, complete
 from .lowering.coverage import why_left, why_nothing
 from .transfer import crossed
@@ -84,7 +84,7 @@ class Generator:
         if graph is None or why_left(facts):
             return Exhausted(why_left(facts))
         backend = CODEGEN_BACKENDS[language]
-        tunables = backend.tunables(graph, hardware, error_allowed(facts), facts.backward_graph)
+        tunables = backend.tunables(graph, hardware, ErrorBounds.of_problem(facts), facts.backward_graph)
         if tunables is None:
             return Exhausted(why_nothing(graph))
         start = complete(parent_config or {}, tunables)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ..schemas import Config, HardwareFacts, ProblemFacts
 from .backends import CODEGEN_BACKENDS
-from .cpp.features import error_allowed
+from .ir.error_bounds import ErrorBounds
 from .ir.tunables import Tunables, complete
 
 _CROSSINGS = 8
@@ -29,7 +29,7 @@ def rewritten(facts: ProblemFacts, hardware: HardwareFacts, config: Config, lang
     backend = CODEGEN_BACKENDS.get(language)
     if backend is None or facts.graph is None:
         return None
-    tunables = backend.tunables(facts.graph, hardware, error_allowed(facts))
+    tunables = backend.tunables(facts.graph, hardware, ErrorBounds.of_problem(facts))
     if tunables is None:
         return None
     here = complete(config, tunables)

@@ -172,6 +172,10 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     """Relative error allowed at the main shape on validation inputs, the least of all floating outputs; None where the
     problem asks for an absolute one only."""
 
+    error_bounds: dict[str, float] = {}
+    """The same by floating result: ``output_0``, … and by name what a call writes. Empty in older events, and where
+    :attr:`error_bound` is None."""
+
     input_kinds: tuple[InputKind, ...] = ()
     """Inputs beside the problem's own that candidates are checked on, and those that problem validation left out."""
 
@@ -205,4 +209,5 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
             backward_graph=None,
             work=shape.work,
             error_bound=shape.error_bound,
+            error_bounds={},
         )

@@ -2,14 +2,14 @@
 
 import math
 
-from ...hardware.harness.tensors.bounds import Tolerance, bound_for
-from ...schemas import Graph, Node, ProblemFacts, TensorMeta
+from ...schemas import Graph, Node, TensorMeta
 from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.scalar import walk_all
 from ..ir.tunables import Features
 from ..lowering.attention import fuse_scored_attention
 from ..lowering.in_place import overwritten
+from ..lowering.normal import VARIANCES
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from ..lowering.row_buffer import shared_values
@@ -39,7 +39,7 @@ def features_of(graph: Graph, plan: Plan) -> Features:
         full=any(a.level == "full" for k in rows for a in k.accumulations.values()) or any(not k.outer for k in rows),
         columns=any(len(k.dims) - 1 not in (k.reduced or ()) and k.outer for k in rows),
         pointwise=any(k.reduced is None or not k.outer for k in loops),
-        variance=any(n.target in ("aten.var.correction", "aten.var_mean.correction") for n in graph.nodes),
+        variance=any(n.target in VARIANCES for n in graph.nodes),
         softmax=any(_is_softmax(k) for k in rows),
         transcendental=any(v.op in _TRANSCENDENTAL for v in values),
         moderate=any(v.op in _MODERATE and is_float(v.dtype) for v in values),
@@ -66,13 +66,6 @@ def is_rewritten(graph: Graph, plan: Plan) -> bool:
 def _products(graph: Graph) -> list[tuple[str, tuple[TensorMeta, ...]]]:
     nodes = (node for node in graph.nodes if base_name(node.target) in ("mm", "bmm", "_int_mm"))
     return [(node.target, node.values) for node in nodes]
-
-
-def error_allowed(facts: ProblemFacts) -> float:
-    """What the problem allows, in the judge's measure: as validation measured it, else the least for its precision."""
-    if facts.error_bound is not None:
-        return facts.error_bound
-    return bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance())
 
 
 def _fast_error(operators: set[str]) -> float:

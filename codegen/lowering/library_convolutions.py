@@ -1,11 +1,12 @@
 """Convolutions that stay with the library: their biases join what follows, their algorithm is chosen by measuring."""
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from msgspec import structs
 
 from ...hardware.machine.work import refs
-from ...schemas import Expr, Graph, Items, Node, Ref, TensorMeta
+from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
 from .pointwise import is_pointwise
 from .windows import call
@@ -13,8 +14,11 @@ from .windows import call
 _TARGET = "aten.convolution.default"
 TUNED = "aten._convolution.default"
 """The operator that takes as arguments what ``convolution`` reads from global settings."""
-_ALLOWED = "torch.backends.cudnn.allow_tf32"
+CONVOLUTIONS = (_TARGET, TUNED)
+_ALLOWED = Expr(value="torch.backends.cudnn.allow_tf32")
 """Whether a convolution may run in TF32: the same answer that the reference has."""
+_MEASURED = Expr(value="torch.backends.cudnn.benchmark")
+"""Whether its algorithm is measured: the same."""
 
 
 def followed_convolutions(graph: Graph) -> Graph:
@@ -47,12 +51,32 @@ def library_convolutions(graph: Graph, tuned: bool) -> Graph:
         graph: whatever is to have a kernel of ours is none of ``aten.convolution`` any more.
         tuned: have cuDNN measure its algorithms for a shape once, instead of going by its heuristics.
     """
+    return _left_to_the_library(graph, {n.name for n in graph.nodes}, True if tuned else None)
+
+
+def kept_convolutions(graph: Graph, names: Collection[str]) -> Graph:
+    """The graph with the named convolutions as the reference has them, in order of memory and algorithm; biases aside.
+
+    What is left of ``aten.convolution`` then may be changed.
+    """
+    return _left_to_the_library(graph, names, _MEASURED)
+
+
+def is_kept(node: Node) -> bool:
+    """Whether :func:`kept_convolutions` wrote the node."""
+    return node.target == TUNED and node.args[9] == _MEASURED
+
+
+def _left_to_the_library(graph: Graph, names: Collection[str], benchmark: Arg) -> Graph:
+    """``benchmark`` is whether the algorithm is measured; None: the operator stays as it is, biases aside."""
     nodes = {node.name: node for node in graph.nodes}
     new_nodes: list[Node] = []
     for node in graph.nodes:
-        parts = _without_bias(node, nodes) if node.target == _TARGET else [node]
-        new_nodes += [_tuned(part) if tuned and part.target == _TARGET else part for part in parts]
-    return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=graph.guards)
+        is_taken = node.target == _TARGET and node.name in names
+        parts = _without_bias(node, nodes) if is_taken else [node]
+        is_explicit = is_taken and benchmark is not None
+        new_nodes += [_explicit(p, benchmark) if is_explicit and p.target == _TARGET else p for p in parts]
+    return structs.replace(graph, nodes=tuple(new_nodes))
 
 
 def _without_bias(node: Node, nodes: dict[str, Node]) -> list[Node]:
@@ -70,7 +94,7 @@ def _without_bias(node: Node, nodes: dict[str, Node]) -> list[Node]:
     ]
 
 
-def _tuned(node: Node) -> Node:
+def _explicit(node: Node, benchmark: Arg) -> Node:
     # Benchmark, deterministic, cudnn, tf32.
-    args = (*node.args[:9], True, False, True, Expr(value=_ALLOWED))
+    args = (*node.args[:9], benchmark, False, True, _ALLOWED)
     return structs.replace(node, target=TUNED, args=args)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from msgspec import structs
 
@@ -27,6 +27,7 @@ SEGMENT_OF = "ks.segment_of"
 RUNNING_PRODUCT = "ks.running_product"
 """``cumprod``, where there is a kernel for it."""
 
+VARIANCES = ("aten.var.correction", "aten.var_mean.correction")
 ADDED = ("float32", "float64", "int64", "int32")
 """dtypes that sums by an index are made in."""
 
@@ -38,6 +39,7 @@ def normalise(
     on_processor: bool = False,
     loops: bool = True,
     sums: bool = False,
+    exact: Collection[str] = (),
 ) -> Graph:
     """The same graph with compound operators taken apart; node names that others refer to stay.
 
@@ -50,6 +52,7 @@ def normalise(
             pixels are products.
         loops: recurrences that were captured step by step are one node each.
         sums: also those whose steps sum over dimensions.
+        exact: names of variances that are ``two_pass`` in any case.
     """
     rewritten: list[Node] = []
     nodes = _out_of_place(assembled(graph.nodes))
@@ -60,7 +63,7 @@ def normalise(
         if rule is None or is_left:
             rewritten.append(node)
         else:
-            rewritten.extend(rule(node, by_name, variance))
+            rewritten.extend(rule(node, by_name, "two_pass" if node.name in exact else variance))
     linked = _link_items(rewritten)
     if loops:
         linked = looped(linked, sums)
@@ -331,8 +334,7 @@ def _convolution(node: Node, by_name: dict[str, Node], method: str) -> list[Node
 
 
 _RULES: dict[str, Callable[[Node, dict[str, Node], str], list[Node]]] = {
-    "aten.var.correction": _variance,
-    "aten.var_mean.correction": _variance,
+    **dict.fromkeys(VARIANCES, _variance),
     "aten.addmm.default": _addmm,
     "aten.repeat_interleave.Tensor": _repeat_interleave,
     "aten.scatter.value": _scatter,

@@ -7,6 +7,8 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
 from ..cpp.entry_points import Pass, entry_points
 from ..ir.common_subexpressions import name_repeated
+from ..ir.error_bounds import NO_BOUNDS, ErrorBounds
+from ..ir.tunables import SHIFTED_ERROR
 from ..lowering.anchors import is_special
 from ..lowering.coverage import elsewhere
 from ..lowering.library_convolutions import TUNED
@@ -20,7 +22,7 @@ from .launch import HELPERS
 from .launch_table import KIND, MOST_LISTED, LaunchTable, launches_literal
 from .library_attention import library_attention
 from .products import is_product
-from .rewrites import on_gpu
+from .rewrites import exact_convolutions, on_gpu
 from .shared import share_repeated
 from .source import TEMPLATES, TritonLibrary, triton_library
 from .tunables import GpuSettings
@@ -39,8 +41,14 @@ class TritonCandidate:
     """Of each plan."""
 
 
-def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "") -> Plan:
-    """Partition ``graph`` as the settings say; the kernels' names begin with ``prefix``."""
+def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "", bounds: ErrorBounds = NO_BOUNDS) -> Plan:
+    """Partition ``graph`` as the settings say; the kernels' names begin with ``prefix``.
+
+    Where ``bounds`` differ by result, what a more exact one is computed from keeps the reference's precision.
+    """
+    by_value = bounds.by_value(graph)
+    exact = exact_convolutions(graph, by_value)
+    exact_variances = {name for name, bound in by_value.items() if bound < SHIFTED_ERROR}
     fusion = Fusion(
         reductions=settings.fusion != "split",
         outer=settings.fusion == "all",
@@ -49,7 +57,8 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "") -> Plan:
         store_read_again=True,
     )
     for loops in (True, False):
-        normal = on_gpu(normalise(graph, settings.variance, ragged=False, loops=loops), settings)
+        normal = normalise(graph, settings.variance, ragged=False, loops=loops, exact=exact_variances)
+        normal = on_gpu(normal, settings, exact)
         nodes = {node.name: node for node in normal.nodes}
         plan = partition(normal, fusion, [n.name for n in normal.nodes if _is_left(n, nodes)], prefix)
         if not any(node.target == RECURRENCE for node in plan.externs):
@@ -71,7 +80,8 @@ def has_kernels(plan: Plan) -> bool:
 def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) -> TritonCandidate:
     """The candidate file for ``graph`` with ``settings``."""
     graphs = passes_of(facts, graph)
-    plans = tuple(gpu_plan(pass_graph, settings, PREFIXES[name]) for name, pass_graph in graphs.items())
+    bounds = ErrorBounds.of_problem(facts)
+    plans = tuple(gpu_plan(pass_graph, settings, PREFIXES[name], bounds) for name, pass_graph in graphs.items())
     libraries = share_repeated([triton_library(plan, settings) for plan in plans])
     written = [
         _Written(name, *members)

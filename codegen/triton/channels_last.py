@@ -13,6 +13,7 @@ from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
 from ..lowering.depthwise import is_depthwise
+from ..lowering.library_convolutions import CONVOLUTIONS, is_kept
 from ..lowering.lower import PIECEWISE
 from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.reductions import describe, is_reduction
@@ -29,7 +30,6 @@ _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 _RANK = 4
 _ALIGNED = 4
 _PERMUTE = "aten.permute.default"
-_TARGETS = ("aten.convolution.default", "aten._convolution.default")
 
 
 def channels_last(graph: Graph) -> Graph:
@@ -48,7 +48,7 @@ def channels_last(graph: Graph) -> Graph:
 
 def library_call(node: Node) -> Node:
     """The call of PyTorch that a node of :data:`CONVOLUTION_LAST` stands for."""
-    return structs.replace(node, target=_TARGETS[len(node.args) > 9])
+    return structs.replace(node, target=CONVOLUTIONS[len(node.args) > 9])
 
 
 @dataclass
@@ -71,7 +71,8 @@ class _Rewriting:
     def takes(self, node: Node) -> bool:
         """Whether the node is a convolution that is to have its channels last."""
         return (
-            node.target in _TARGETS
+            node.target in CONVOLUTIONS
+            and not is_kept(node)
             and all(isinstance(arg, Ref) for arg in node.args[:2])
             and len(node.values[0].shape) == _RANK
             and is_float(node.values[0].dtype)

@@ -4,6 +4,7 @@ from ...schemas import Graph
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.poly import product
 from ..ir.scalar import COSTLY, walk_all
+from ..lowering.normal import VARIANCES
 from ..lowering.online import online_pairs
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -38,7 +39,7 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         loops=any(length > _SHORT for length in lengths),
         pointwise=any(k.reduced is None for k in loops) or any(isinstance(k, SpecialKernel) for k in plan.kernels),
         tiles=any(k.reduced is None and len(k.dims) > 1 for k in loops),
-        variance=any(n.target in ("aten.var.correction", "aten.var_mean.correction") for n in graph.nodes),
+        variance=any(n.target in VARIANCES for n in graph.nodes),
         softmax=any(online_pairs(k) for k in rows),
         transcendental=any(v.op in COSTLY and v.op not in _CHEAP for v in values),
         several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),

@@ -1,5 +1,8 @@
 """Rewrites of a graph that pay on a GPU: a product with a vector is a reduction, a chain takes its best order."""
 
+import math
+from collections.abc import Collection, Mapping
+
 from msgspec import structs
 
 from ...hardware.machine.work import refs
@@ -7,7 +10,7 @@ from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..lowering.depthwise import spell_depthwise
 from ..lowering.extremes import spell_extremes
-from ..lowering.library_convolutions import library_convolutions
+from ..lowering.library_convolutions import CONVOLUTIONS, kept_convolutions, library_convolutions
 from ..lowering.normal import RUNNING_PRODUCT
 from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.pooling import spell_pools
@@ -20,19 +23,30 @@ from .chain import fuse_chains
 from .channels_last import channels_last
 from .convolution import fuse_convolutions
 from .library_attention import library_attention
-from .tunables import GpuSettings
+from .tunables import FULL_BOUND, GpuSettings
 
 _STATISTICS = 4
 """Operators from a convolution's result to the sum of its squared distances: bias, difference, square, sum."""
 
 
-def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
-    """The same operator in a form that suits a GPU."""
+def exact_convolutions(graph: Graph, by_value: Mapping[str, float]) -> set[str]:
+    """Convolutions whose results must be as exact as fp32 is, where those of others need not; by error bounds.
+
+    Where none may be less exact the tunables' values know it, and there is nothing to tell apart.
+    """
+    convolutions = {node.name for node in graph.nodes if node.target in CONVOLUTIONS}
+    exact = {name for name in convolutions if by_value.get(name, math.inf) < FULL_BOUND}
+    return exact if exact != convolutions else set()
+
+
+def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> Graph:
+    """The same operator in a form that suits a GPU; convolutions that are ``exact`` stay the reference's."""
     graph = _running_products(spell_extremes(graph))
     if settings.windows:
         graph = spell_windows(graph, settings.channels_last and not settings.has_own_convolutions)
     if settings.templates:
         graph = fuse_attention(spell_wide_attention(graph))
+    graph = kept_convolutions(graph, exact)
     if settings.has_own_convolutions:
         graph = fuse_convolutions(graph)
     graph = library_convolutions(library_attention(graph), settings.tuned)

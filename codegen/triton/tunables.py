@@ -141,8 +141,10 @@ class GpuFeatures:
     row_length: int = 0
     parts: bool = False
     """A reduction that is put together of parts."""
-    error_bound: float = math.inf
-    """What the problem allows, in the judge's measure."""
+    convolution_bound: float = math.inf
+    """How wrong results of convolutions may be, in the judge's measure: of the one that may be most so."""
+    variance_bound: float = math.inf
+    """The same of variances."""
 
 
 FULL_BOUND = 1e-5
@@ -181,7 +183,7 @@ def _own_convolutions(features: GpuFeatures, hardware: HardwareFacts) -> tuple[V
 def _tuned(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     # With nothing around a convolution, the untuned one would be PyTorch's.
     left = features.float32_convolutions or features.library_convolutions
-    if left and features.error_bound < FULL_BOUND:
+    if left and features.convolution_bound < FULL_BOUND:
         # Measured, an algorithm in TF32 wins: not the one that the reference has.
         return (False,)
     return (True, False) if left and (features.rows or features.pointwise) else ()
@@ -190,9 +192,9 @@ def _tuned(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
 def _channels_last(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     # The library's convolutions in TF32 and in half precision are made for that order: torch.compile takes it, too.
     # One alone rearranges its input and its result by itself.
-    if features.float32_convolutions and features.several_convolutions and features.error_bound >= FULL_BOUND:
+    if features.float32_convolutions and features.several_convolutions and features.convolution_bound >= FULL_BOUND:
         return (True, False)
-    if features.float32_convolutions and features.error_bound < FULL_BOUND:
+    if features.float32_convolutions and features.convolution_bound < FULL_BOUND:
         # In that order the library runs some in TF32 that it otherwise does not.
         return ()
     return (False, True) if features.convolutions or features.library_convolutions else ()
@@ -202,7 +204,7 @@ def _precision(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, .
     # PyTorch's fp32 convolutions run in TF32 where nobody forbids it, its products do not.
     if features.float32_matrices:
         return ("tf32x3", "ieee")
-    if features.float32_convolutions and features.error_bound < FULL_BOUND:
+    if features.float32_convolutions and features.convolution_bound < FULL_BOUND:
         return ("tf32x3", "ieee")
     return ("tf32", "tf32x3", "ieee") if features.float32_convolutions else ()
 
@@ -210,7 +212,7 @@ def _precision(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, .
 def _variance(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not features.variance:
         return ()
-    shifted = ("shifted",) if features.error_bound >= SHIFTED_ERROR else ()
+    shifted = ("shifted",) if features.variance_bound >= SHIFTED_ERROR else ()
     if features.loops and (features.parts or features.convolutions or features.library_convolutions):
         # Parts, of which channels that lie last are put together as well, hand on sums: two passes instead of three.
         return (*shifted, "two_pass", "welford")

@@ -9,8 +9,9 @@ from msgspec import structs
 from kernelswarm.codegen import Exhausted, Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import generate
-from kernelswarm.codegen.cpp.features import error_allowed, features_of
+from kernelswarm.codegen.cpp.features import features_of
 from kernelswarm.codegen.cpp.mutations import CPP_MUTATIONS, cpp_mutations
+from kernelswarm.codegen.ir.error_bounds import ErrorBounds
 from kernelswarm.codegen.ir.poly import divide, poly, product, variable
 from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.tunables import DOMAINS, Settings, complete, domains, settings
@@ -248,7 +249,7 @@ def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their
     facts = graphs.facts(graphs.softmax())
     offered = {}
     for bound in (None, 1e-7, 1e-5):
-        allowed = error_allowed(structs.replace(facts, error_bound=bound))
+        allowed = ErrorBounds.of_problem(structs.replace(facts, error_bound=bound))
         offered[bound] = CODEGEN_BACKENDS["cpp"].tunables(facts.graph, graphs.HARDWARE, allowed)["math"]
     assert offered == {
         None: ("accurate", "fast", "libm"),

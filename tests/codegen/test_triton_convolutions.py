@@ -9,6 +9,7 @@ from msgspec import structs
 from triton_texts import drafts, texts
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
+from kernelswarm.codegen.ir.error_bounds import ErrorBounds
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.convolution_text import Slide
 from kernelswarm.codegen.triton.tunables import gpu_settings
@@ -90,7 +91,7 @@ def test_what_stands_between_library_convolutions_with_channels_last_is_computed
     assert text.count(".permute(0, 2, 3, 1)") == 2 and "torch.ops.aten._convolution.default" in text
     groups = convolution(outputs=["conv"])
     grouped = [structs.replace(n, args=(*n.args[:8], 2)) if n.name == "conv" else n for n in groups.nodes]
-    tunables = [CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, 5e-3) for made in (both, groups)]
+    tunables = [CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, ErrorBounds(5e-3)) for made in (both, groups)]
     assert [values["channels_last"][0] for values in tunables if values] == [True, False], "one alone gains nothing"
     left = gpu_plan(structs.replace(groups, nodes=tuple(grouped)), settings).externs
     assert "ks.convolution_last" not in {node.target for node in left}, "the library is slower there"

@@ -35,6 +35,7 @@ async def test_facts_say_what_the_search_needs(facts: ProblemFacts) -> None:
     assert "aten.rsqrt.default" in facts.operators
     assert facts.work.read_bytes == (64 * 512 + 512) * 4
     assert facts.work.write_bytes == 64 * 512 * 4
+    assert facts.error_bounds == {"output_0": facts.error_bound}
     assert facts.error_bound is not None and 16 * 2.0**-23 <= facts.error_bound < 1e-5
     assert encode(facts)
 

@@ -63,7 +63,8 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
             is_module=reference.module is not None,
             state=examination.state,
             operators=_operators(captured.graph),
-            error_bound=examination.error_bounds[main_shape.name],
+            error_bound=examination.error_bound(main_shape.name),
+            error_bounds=examination.error_bounds[main_shape.name] or {},
             input_kinds=examination.input_kinds(),
             weight_exponents=examination.problem.weight_exponents,
             distance=examination.distance,
@@ -153,7 +154,7 @@ def _timed_facts(
         shape,
         weight=weight,
         work=msgspec.structs.replace(work, dense_flops=dense),
-        error_bound=examination.error_bounds[shape.name],
+        error_bound=examination.error_bound(shape.name),
     )
 
 

@@ -21,7 +21,7 @@ from ..inputs.sizes import bytes_of, is_large, left_out
 from ..messages.commands import Open
 from ..tensors import values
 from ..tensors.bounds import read_tolerance
-from ..tensors.compare import Target, relative_bound
+from ..tensors.compare import Target, relative_bounds
 from ..tensors.likeness import repeats, same
 from ..tensors.tensor_placement import current_device, to_device
 from .effects import CALLS, Called, called, facts_of, names_of
@@ -81,8 +81,8 @@ class Examination:
     float64: bool = True
     dtype: str = ""
     """Precision to match."""
-    error_bounds: dict[str, float | None] = field(default_factory=dict)
-    """Of the floating outputs, by timed shape; None if it is absolute."""
+    error_bounds: dict[str, dict[str, float] | None] = field(default_factory=dict)
+    """Of the floating results, by timed shape; None if they are absolute."""
     state: tuple[StateFact, ...] = ()
     """What a call of the reference changes."""
     final_state: dict[str, tuple[InputFact, ...]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Examination:
         far = self._distances_next(name, inputs, distances(inputs, targets, self.others[name]))
         self.distances = farthest(self.distances, far) if self.shapes else far
         if not self.shapes or name in self.reference.timed:
-            self.error_bounds[name] = relative_bound(read_tolerance(self.reference.tolerance), targets)
+            self.error_bounds[name] = relative_bounds(read_tolerance(self.reference.tolerance), targets)
             self.final_state[name] = _facts([target for target in targets if target.entry is not None])
             self.needed[name] = 0 if is_slow(self.took[name]) else needed_bytes(self.reference, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)
@@ -185,6 +185,11 @@ class Examination:
                 f"{', '.join(map(repr, first.outputs))} for different inputs at shape {shape!r}; return what is "
                 "computed from them"
             )
+
+    def error_bound(self, shape: str) -> float | None:
+        """The least that is allowed of the floating results, 0 without any; None where it is absolute."""
+        bounds = self.error_bounds[shape]
+        return None if bounds is None else min(bounds.values(), default=0.0)
 
     @functools.cached_property
     def variants(self) -> InputVariants:

@@ -1,6 +1,7 @@
 """Compares what a candidate wrote with what is right, chunk by chunk, in the reference's process."""
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -169,8 +170,14 @@ class Target(RightAnswer):
         return int(self._dtype.itemsize) // (2 if self._dtype.is_complex else 1)
 
 
-def relative_bound(tolerance: Tolerance, targets: list[Target]) -> float | None:
-    """The least that is allowed of the floating outputs, 0 without any; None where it is absolute."""
+def relative_bounds(tolerance: Tolerance, targets: list[Target]) -> dict[str, float] | None:
+    """What is allowed of the floating ones, by ``output_0``, … or the name of what is written; None if absolute."""
     if tolerance.is_absolute:
         return None
-    return min((target.bound for target in targets if target.floating), default=0.0)
+    outputs = itertools.count()
+    named = [(target.entry.name if target.entry else f"output_{next(outputs)}", target) for target in targets]
+    bounds: dict[str, float] = {}
+    for name, target in named:
+        if target.floating:
+            bounds[name] = min(target.bound, bounds.get(name, target.bound))
+    return bounds

@@ -1,0 +1,63 @@
+"""How wrong a problem's results may be, and what that leaves to the values that they are computed from."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...hardware.harness.tensors.bounds import Tolerance, bound_for
+from ...hardware.machine.work import refs
+from ...schemas import Arg, Graph, Node, ProblemFacts, Ref
+from .build import is_float
+
+
+@dataclass(frozen=True)
+class ErrorBounds:
+    """Relative errors, in the judge's measure."""
+
+    least: float = math.inf
+    """Of all results."""
+    by_result: Mapping[str, float] = field(default_factory=dict)
+    """As :attr:`ProblemFacts.error_bounds`; empty: every result's is the least."""
+
+    @classmethod
+    def of_problem(cls, facts: ProblemFacts) -> "ErrorBounds":
+        """As validation measured them, else the least for the problem's precision."""
+        if facts.error_bound is not None:
+            # A second graph's results have names of their own.
+            return cls(facts.error_bound, facts.error_bounds if facts.backward_graph is None else {})
+        return cls(bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance()))
+
+    def by_value(self, graph: Graph) -> dict[str, float]:
+        """By node of ``graph`` the least of the results that it is computed for; empty where there is only one bound.
+
+        What is wrong in a value is wrong in every result behind it: a first convolution in the statistics of the norm
+        that follows, and in what the whole network comes to.
+        """
+        if not self.by_result:
+            return {}
+        by_value = {node.name: math.inf for node in graph.nodes}
+        nodes = {node.name: node for node in graph.nodes}
+        for node in reversed(graph.nodes):
+            if node.op == "output":
+                for name, bound in self._of_results(node, nodes):
+                    by_value[name] = min(by_value[name], bound)
+            else:
+                for name in refs((*node.args, *node.kwargs.values())):
+                    by_value[name] = min(by_value[name], by_value[node.name])
+        return by_value
+
+    def most(self, graph: Graph, targets: Collection[str]) -> float:
+        """What the value of one of ``targets`` has to spare that has most; the least of all where that is not known."""
+        by_value = self.by_value(graph)
+        return max((by_value.get(n.name, self.least) for n in graph.nodes if n.target in targets), default=self.least)
+
+    def _of_results(self, output: Node, nodes: Mapping[str, Node]) -> Iterator[tuple[str, float]]:
+        results: list[tuple[str, Arg]] = [(f"output_{index}", arg) for index, arg in enumerate(output.args)]
+        results += [(nodes[name].target or name, arg) for name, arg in output.kwargs.items()]
+        for name, arg in results:
+            if isinstance(arg, Ref) and is_float(nodes[arg.name].values[0].dtype):
+                yield arg.name, self.by_result.get(name, self.least)
+
+
+NO_BOUNDS = ErrorBounds()
+"""Nothing is known of the results: everything is accurate enough."""
