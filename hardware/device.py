@@ -40,7 +40,7 @@ from .harness.problem_memory import ProblemMemory
 from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
 from .harness.timing.effort import USUAL, Effort
-from .harness.validation_process import OutOfMemory, validate_problem
+from .harness.validation_process import validate_problem
 from .harness.verification import Verification
 from .languages.artifact_cache import install
 from .languages.compiling import compile_candidate
@@ -135,22 +135,15 @@ class Device:
         Raises:
             ProblemError: it cannot be searched on this pool; one sentence.
         """
-        try:
-            facts = await self._validated(problem)
-        except OutOfMemory:
-            if not self.memory.reservations.holdings():
-                raise
-            # Its neighbours may have had the memory.
-            async with self.memory.alone(problem):
-                facts = await self._validated(problem)
+        facts = await self.memory.validated(problem, partial(self._validated, problem))
         self._facts[problem.sha256] = facts
         return facts
 
-    async def _validated(self, problem: Problem) -> ProblemFacts:
+    async def _validated(self, problem: Problem, memory_bytes: int) -> ProblemFacts:
         async with self._lease.compiling():
             await self._launcher.start()
         async with self._lease.shared():
-            return await validate_problem(self._launcher, problem, self.accelerator)
+            return await validate_problem(self._launcher, problem, self.accelerator, memory_bytes)
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines for every timed shape and time them once; later calls return the same report."""

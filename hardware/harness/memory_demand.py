@@ -29,6 +29,8 @@ WEIGHTS_ON_DEVICE = WEIGHTS * (2 + 1 + 4)
 """Reference and its float64, baselines, four candidates."""
 SHARE_OF_FINALIST = 0.25
 """Of a device's memory: so much may the processes of a finalist take that are prepared together."""
+SHARE_OF_VALIDATION = 0.25
+"""Of a device's memory: what a validation reserves, since nothing is known of the problem's size before."""
 SHARE = 0.95
 """Of a device's memory: the driver keeps some for itself."""
 
@@ -49,6 +51,11 @@ def demand_of(facts: ProblemFacts, accelerator: Accelerator | None) -> int:
     if accelerator is None:
         return memory_needed(facts)[1] + beside + PROCESSES * PROCESS_BYTES
     return memory_needed_on_device(facts)[0] + beside + CONTEXTS * CONTEXT_BYTES
+
+
+def demand_of_validation(capacity: int) -> int:
+    """Bytes of a device that a validation reserves of ``capacity``, the context of its process included."""
+    return max(int(SHARE_OF_VALIDATION * capacity), 2 * CONTEXT_BYTES)
 
 
 def processes_at_once(facts: ProblemFacts, accelerator: Accelerator) -> int:

@@ -15,7 +15,8 @@ from typing import TypeVar
 from ...schemas import Accelerator, Problem, ProblemFacts
 from ..machine.reservations import MemoryReservations, Notice, Reservation
 from .judgement import ran_out_of_memory
-from .memory_demand import demand_of
+from .memory_demand import CONTEXT_BYTES, demand_of, demand_of_validation
+from .validation_process import OutOfMemory
 
 T = TypeVar("T")
 Reason = Callable[[T], str]
@@ -83,18 +84,35 @@ class ProblemMemory:
             self._last_used[key] = now = time.monotonic()
             self._longest_s[key] = max(self._longest_s[key], now - began)
 
+    async def validated(self, problem: Problem, attempt: Callable[[int], Awaitable[T]]) -> T:
+        """What ``attempt`` comes to, which is told how many bytes of an accelerator its tensors may take; 0: no limit.
+
+        It has a share of the accelerator's memory first. Where that is too little it is done once more with all of it.
+        Main memory is reserved only for what ran out of it beside neighbours. Not to be asked for while the lease is
+        held.
+
+        Raises:
+            OutOfMemory: all of the memory is too little.
+        """
+        try:
+            if self._accelerator is None:
+                return await attempt(0)
+            share = demand_of_validation(self.reservations.capacity)
+            async with self._reserving(problem, share):
+                return await attempt(share - CONTEXT_BYTES)
+        except OutOfMemory:
+            if self._accelerator is None and not self.reservations.holdings():
+                raise
+        async with self.alone(problem):
+            return await attempt(0)
+
     @contextlib.asynccontextmanager
     async def alone(self, problem: Problem) -> AsyncIterator[None]:
         """Have all of the device's memory while the body runs: problems of this process that are not in use let go."""
         for key in [key for key in self._held if not self._users[key]]:
             await self._give_up(key)
-        everything = await self.reservations.reserve(
-            self.reservations.capacity, f"{problem.name}, validating", self._notice(problem)
-        )
-        try:
+        async with self._reserving(problem, self.reservations.capacity):
             yield
-        finally:
-            everything.release()
 
     async def have_all(self, problem: Problem) -> None:
         """Hold all of the memory until the problem is released, waiting for its neighbours to end.
@@ -146,6 +164,14 @@ class ProblemMemory:
         if self._yielding is None:
             self._yielding = asyncio.create_task(self._yield_when_idle(), name="memory of idle problems")
         return await self.reservations.reserve(demand_of(facts, self._accelerator), problem.name, self._notice(problem))
+
+    @contextlib.asynccontextmanager
+    async def _reserving(self, problem: Problem, size: int) -> AsyncIterator[None]:
+        reservation = await self.reservations.reserve(size, f"{problem.name}, validating", self._notice(problem))
+        try:
+            yield
+        finally:
+            reservation.release()
 
     def _notice(self, problem: Problem) -> Notice:
         def tell(text: str) -> None:

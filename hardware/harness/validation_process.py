@@ -25,17 +25,21 @@ WEIGHTS_SEED = 0
 
 
 async def validate_problem(
-    launcher: Launcher, problem: Problem, accelerator: Accelerator | None = None
+    launcher: Launcher, problem: Problem, accelerator: Accelerator | None = None, memory_bytes: int = 0
 ) -> ProblemFacts:
     """Find out everything the search needs to know of ``problem``; ``accelerator`` is what it will run on.
 
+    ``memory_bytes``: of the accelerator that its tensors may take meanwhile; 0: no limit.
+
     Raises:
         ProblemError: it cannot be searched on this pool; one sentence with the way out.
-        OutOfMemory: the same, where neighbours may have been the reason.
+        OutOfMemory: the same, where neighbours or the limit may have been the reason.
         HarnessError: the examining process answered nonsense.
     """
     worker = await launcher.spawn("admission")
-    command = ValidateProblem(problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name))
+    command = ValidateProblem(
+        problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name), memory_bytes=memory_bytes
+    )
     try:
         answer, _ = await worker.ask(command, ProblemValidated, seconds=VALIDATION_SECONDS)
     except TimeoutError:

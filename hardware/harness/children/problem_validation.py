@@ -22,6 +22,7 @@ from ..reference.effects import names_of
 from ..reference.examination import Examination, bytes_in, drawn, examined, fact_of
 from ..reference.problem import ReferenceProblem, open_reference
 from ..tensors.bounds import read_tolerance
+from ..tensors.tensor_placement import current_device
 from .reference import prepare_process
 
 
@@ -33,7 +34,19 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 
 def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValidated:
-    problem = command.problem
+    if not command.memory_bytes:
+        return _validated(command.problem)
+    device = current_device()
+    device.limit(command.memory_bytes)
+    try:
+        return _validated(command.problem)
+    finally:
+        # Whatever came of it: who goes on without the memory, or fails for another reason then, has other facts.
+        if device.shortages:
+            raise Refused(f"{command.problem.name}.py takes more memory than its limit", kind="memory")
+
+
+def _validated(problem: Open) -> ProblemValidated:
     reference = open_reference(problem)
     _check_tolerance(reference, problem)
     main = drawn(reference, problem, reference.shapes[0])

@@ -281,6 +281,8 @@ class ValidateProblem(Schema, frozen=True, kw_only=True, tag="admit"):
     """Find out everything about a problem."""
 
     problem: Open
+    memory_bytes: int = 0
+    """Of an accelerator that its tensors may take, caches included; 0: no limit."""
 
 
 class ProblemValidated(Schema, frozen=True, kw_only=True, tag="admitted"):

@@ -60,6 +60,13 @@ class TensorDevice(Protocol):
     def tidy(self) -> None:
         """Let others have the memory that this process does not use just now."""
 
+    def limit(self, size: int) -> None:
+        """Let tensors of this process take at most ``size`` bytes of its accelerator; main memory has no such limit."""
+
+    @property
+    def shortages(self) -> int:
+        """How often tensors of this process did not get what they asked of its accelerator; 0 in main memory."""
+
     def begin_peak(self) -> None:
         """From now on :attr:`peak_bytes` counts."""
 
@@ -112,7 +119,11 @@ class MainMemory:
     def tidy(self) -> None:
         """What is freed goes back by itself."""
 
+    shortages = 0
     peak_bytes = 0
+
+    def limit(self, size: int) -> None:
+        """Processes have one of their own."""
 
     def begin_peak(self) -> None:
         """Nothing is counted here."""
@@ -175,6 +186,17 @@ class Accelerator:
         """Hand the blocks back that torch keeps for later: baselines and candidates need the memory, too."""
         if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > TIDIED_BYTES:
             torch.cuda.empty_cache()
+
+    def limit(self, size: int) -> None:
+        """Of torch's allocator, what it keeps for later included. The context and what libraries take come on top."""
+        total = torch.cuda.get_device_properties(self.device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, size / total), self.device)
+
+    @property
+    def shortages(self) -> int:
+        """By torch's allocator, which also counts what its callers do without: workspaces of libraries."""
+        count: int = torch.cuda.memory_stats(self.device).get("num_ooms", 0)
+        return count
 
     def begin_peak(self) -> None:
         """From now on :attr:`peak_bytes` counts."""

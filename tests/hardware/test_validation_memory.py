@@ -1,0 +1,235 @@
+"""What a validation reserves of a device's memory: a share that its process is held to, and all of it if need be."""
+
+import asyncio
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from waiting import LIMIT_S
+
+from kernelswarm.hardware import device as device_module
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness import memory_demand
+from kernelswarm.hardware.harness.calls.answering import Refused
+from kernelswarm.hardware.harness.children import problem_validation
+from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.hardware.harness.messages.commands import Open, ProblemValidated, ValidateProblem
+from kernelswarm.hardware.harness.problem_memory import ProblemMemory
+from kernelswarm.hardware.harness.tensors import tensor_placement
+from kernelswarm.hardware.harness.validation_process import OutOfMemory, validate_problem
+from kernelswarm.hardware.machine.reservations import MemoryReservations
+from kernelswarm.hardware.processes.messages import Failure
+from kernelswarm.schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemError, ProblemFormat
+
+GIB = 1 << 30
+POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
+GPU = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
+CAPACITY = 80 * GIB
+SHARE = 20 * GIB
+
+
+def problem(name: str) -> Problem:
+    return Problem(name=name, format=ProblemFormat.function, source=name, sha256=name)
+
+
+def memory_of(home, accelerator: Accelerator | None = GPU) -> ProblemMemory:
+    return ProblemMemory(MemoryReservations(POOL, home, CAPACITY), accelerator, lambda key: asyncio.sleep(0))
+
+
+class Validations:
+    """Attempts at validation that take ``needed`` bytes of tensors, and note what was reserved meanwhile."""
+
+    def __init__(self, memory: ProblemMemory, needed: int = 0) -> None:
+        self.limits: list[int] = []
+        self.reserved: list[list[int]] = []
+        self._memory, self._needed = memory, needed
+
+    async def attempt(self, memory_bytes: int) -> str:
+        self.limits.append(memory_bytes)
+        self.reserved.append(sorted(holding.size for holding in self._memory.reservations.holdings()))
+        if self._needed > (memory_bytes or CAPACITY):
+            raise OutOfMemory("it does not fit")
+        return "facts"
+
+
+async def test_a_validation_reserves_a_share_and_its_tensors_leave_room_for_the_context(tmp_path):
+    memory = memory_of(tmp_path)
+    validations = Validations(memory)
+    assert await memory.validated(problem("a"), validations.attempt) == "facts"
+    assert validations.reserved == [[SHARE]] and validations.limits == [SHARE - memory_demand.CONTEXT_BYTES]
+    assert memory.reservations.holdings() == []
+
+
+@pytest.mark.parametrize("needed_gib", [30, 90], ids=["fits", "fits nowhere"])
+async def test_what_its_share_is_too_little_for_is_done_once_more_with_all_of_the_memory(tmp_path, needed_gib):
+    memory = memory_of(tmp_path)
+    validations = Validations(memory, needed_gib * GIB)
+    if needed_gib * GIB < CAPACITY:
+        assert await memory.validated(problem("a"), validations.attempt) == "facts"
+    else:
+        with pytest.raises(OutOfMemory):
+            await memory.validated(problem("a"), validations.attempt)
+    assert validations.reserved == [[SHARE], [CAPACITY]] and validations.limits[1:] == [0]
+    assert memory.reservations.holdings() == []
+
+
+async def test_what_is_wrong_with_a_problem_is_said_at_once(tmp_path):
+    memory, limits = memory_of(tmp_path), []
+
+    async def attempt(memory_bytes: int) -> str:
+        limits.append(memory_bytes)
+        raise ProblemError("it decides nothing")
+
+    with pytest.raises(ProblemError, match="decides nothing"):
+        await memory.validated(problem("a"), attempt)
+    assert len(limits) == 1 and memory.reservations.holdings() == []
+
+
+async def test_two_validations_run_beside_each_other_and_beside_a_large_problem(tmp_path):
+    memory = memory_of(tmp_path)
+    large = await memory.reservations.reserve(CAPACITY // 2, "large")
+    together = asyncio.Barrier(2)
+
+    async def attempt(memory_bytes: int) -> int:
+        await asyncio.wait_for(together.wait(), LIMIT_S)
+        return sum(holding.size for holding in memory.reservations.holdings())
+
+    first, second = memory.validated(problem("a"), attempt), memory.validated(problem("b"), attempt)
+    assert CAPACITY in await asyncio.gather(first, second)
+    large.release()
+
+
+async def test_a_repeated_validation_waits_for_its_neighbours_and_others_are_told(tmp_path):
+    memory, notices = memory_of(tmp_path), []
+    large = await memory.reservations.reserve(CAPACITY // 2, "large")
+    memory.notify(problem("a"), lambda text: (notices.append(text), text and large.release()))
+    validations = Validations(memory, 30 * GIB)
+    assert await asyncio.wait_for(memory.validated(problem("a"), validations.attempt), LIMIT_S) == "facts"
+    assert validations.reserved == [[SHARE, CAPACITY // 2], [CAPACITY]]
+    assert "waiting for 80.0 GiB" in notices[0] and notices[1:] == [""]
+
+
+async def test_on_a_processor_memory_is_reserved_only_for_what_ran_out_of_it_beside_neighbours(tmp_path):
+    memory = memory_of(tmp_path, None)
+    fits, alone = Validations(memory), Validations(memory, 90 * GIB)
+    assert await memory.validated(problem("a"), fits.attempt) == "facts"
+    with pytest.raises(OutOfMemory):
+        await memory.validated(problem("a"), alone.attempt)
+    assert fits.reserved == alone.reserved == [[]] and fits.limits == alone.limits == [0]
+
+    neighbour = await memory.reservations.reserve(GIB, "neighbour")
+    memory.notify(problem("a"), lambda text: text and neighbour.release())
+    beside = Validations(memory, 90 * GIB)
+    with pytest.raises(OutOfMemory):
+        await asyncio.wait_for(memory.validated(problem("a"), beside.attempt), LIMIT_S)
+    assert beside.reserved == [[GIB], [CAPACITY]] and beside.limits == [0, 0]
+
+
+def test_a_small_device_has_a_share_that_holds_a_context():
+    assert memory_demand.demand_of_validation(GIB) >= 2 * memory_demand.CONTEXT_BYTES
+    assert memory_demand.demand_of_validation(CAPACITY) == SHARE
+
+
+async def test_a_device_tells_the_process_what_its_tensors_may_take(tmp_path, monkeypatch):
+    limits = []
+
+    async def validate(launcher, problem, accelerator, memory_bytes):
+        limits.append(memory_bytes)
+        if memory_bytes:
+            raise OutOfMemory("too little")
+        return "facts"
+
+    async def start(launcher):
+        pass
+
+    monkeypatch.setattr(device_module, "validate_problem", validate)
+    monkeypatch.setattr(Launcher, "start", start)
+    sizes = dict.fromkeys(("cores", "vector_bytes", "l2_bytes", "l3_bytes", "memory_bytes"), 1)
+    hardware = HardwareFacts(device="GPU", isa=(), copy_gbps=1.0, peak_gflops=1.0, accelerators=(GPU,), **sizes)
+    async with Device(POOL, hardware, tmp_path) as device:
+        assert await device.validate_problem(problem("a")) == "facts"
+        share = memory_demand.demand_of_validation(device.memory.reservations.capacity)
+    assert limits == [share - memory_demand.CONTEXT_BYTES, 0]
+
+
+async def test_the_limit_is_in_the_command():
+    commands = []
+
+    async def ask(command, *_, **__):
+        commands.append(command)
+        return Failure(kind="memory", message="RuntimeError: CUDA out of memory"), ()
+
+    async def spawn(role):
+        return SimpleNamespace(ask=ask, kill=lambda: asyncio.sleep(0))
+
+    launcher: Any = SimpleNamespace(spawn=spawn, pool_name="cpu", memory=GIB)
+    with pytest.raises(OutOfMemory, match=r"80.0 GiB of GPU"):
+        await validate_problem(launcher, problem("a"), GPU, 7)
+    assert [command.memory_bytes for command in commands] == [7]
+
+
+class LimitedMemory(tensor_placement.MainMemory):
+    """Main memory that holds its process to a limit, as an accelerator does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size: int | None = None
+        self.shortages = 0
+
+    def limit(self, size: int) -> None:
+        self.size = size
+
+
+SCALED = """
+import torch
+shapes = {"main": dict(n=64)}
+def inputs(generator, n): return [torch.randn(n, generator=generator)]
+def reference(x): return x * 2
+"""
+
+
+@pytest.fixture
+def limited(tmp_path, monkeypatch):
+    # The process writes the problem into its folder, and imports it.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "scaled", None)
+    placed = LimitedMemory()
+    monkeypatch.setattr(tensor_placement, "_current", [placed])
+    with torch.no_grad():
+        yield placed
+
+
+def validate(memory_bytes: int, source: str = SCALED) -> ProblemValidated:
+    opened = Open(name="scaled", source=source, format=ProblemFormat.function, device="cpu", seed=0)
+    return problem_validation._validate(ValidateProblem(problem=opened, memory_bytes=memory_bytes), [])
+
+
+def test_a_validation_process_holds_itself_to_its_limit(limited):
+    assert validate(GIB).facts.signature == ("x",) and limited.size == GIB
+
+
+def test_without_a_limit_it_has_all_of_the_memory(limited):
+    limited.shortages = 1
+    assert validate(0).facts.signature == ("x",) and limited.size is None
+
+
+@pytest.mark.parametrize("source", [SCALED, SCALED + "\nshapes = 3\n"], ids=["went on", "failed for another reason"])
+def test_whatever_follows_a_shortage_under_the_limit_is_out_of_memory(limited, source):
+    limited.shortages = 1
+    with pytest.raises(Refused) as refused:
+        validate(GIB, source)
+    assert refused.value.kind == "memory"
+
+
+def test_an_accelerators_limit_is_a_fraction_of_its_memory(monkeypatch):
+    fractions = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80 * GIB))
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda *limit: fractions.append(limit))
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda device: {"num_ooms": 2})
+    placed = object.__new__(tensor_placement.Accelerator)
+    placed.device = torch.device("cuda:0")
+    placed.limit(20 * GIB)
+    placed.limit(99 * GIB)
+    assert fractions == [(0.25, placed.device), (1.0, placed.device)] and placed.shortages == 2
