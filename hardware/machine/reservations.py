@@ -2,16 +2,18 @@
 
 One folder per platform, host and device in :func:`.lease.lease_folder`. Every holder has a file there, locked with
 ``flock``, that says how many bytes it holds: the lock ends with its process, however that ends, and a file without a
-lock counts for nothing. Whoever asks takes the *turnstile* and keeps it while waiting: first come, first served, and a
-large request is not starved by small ones.
+lock counts for nothing. Whoever asks takes the *turnstile*, looks, and lets others look if it does not fit: small
+requests pass large ones, which could not be served anyway. Whoever has waited for :data:`PASSED_S` keeps the turnstile:
+a large request is not starved by small ones.
 """
 
 import asyncio
 import contextlib
 import fcntl
 import os
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,9 @@ from .lease import is_locked, lease_folder, stem_of, unwritable
 
 POLL_S = 0.1
 """How often a waiting request looks whether others have let go: nothing tells it that a holder was killed."""
+PASSED_S = 60.0
+"""So long a request is passed by others that fit; then nobody is served before it. It waits for those who passed it,
+too, and a session may hold its memory for minutes."""
 
 _LONGEST_LABEL = 80
 _MOST_NAMES = 3
@@ -64,6 +69,8 @@ class MemoryReservations:
         self._place = f"device {device}" if device else f"pool {pool.name}"
         self._folder = lease_folder(home) / f"{stem_of(pool, device)}.memory"
         self._turnstile = self._folder / "turnstile"
+        self._waiting = self._folder / "waiting"
+        """Locked, together, by those who wait."""
 
     async def reserve(self, size: int, label: str, on_wait: Notice = lambda _: None) -> Reservation:
         """Reserve ``size`` bytes, or all there is if that is less; waits while others hold too much of it.
@@ -75,17 +82,22 @@ class MemoryReservations:
             InputError: the lock files cannot be made.
         """
         size = min(size, self.capacity)
-        notified = False
-        async with self._at_the_turnstile():
+        began, notified = time.monotonic(), False
+        with self._lock_file(self._turnstile) as turnstile, self._lock_file(self._waiting) as waiting:
             while True:
-                others = self.holdings()
-                if sum(holding.size for holding in others) + size <= self.capacity:
-                    break
-                if not notified:
-                    notified = True
-                    on_wait(self._waiting_for(size, others))
+                # Each time: whoever asks whether somebody waits has it locked for a moment.
+                _is_taken(waiting, fcntl.LOCK_SH)
+                if _is_taken(turnstile, fcntl.LOCK_EX):
+                    others = self.holdings()
+                    if sum(holding.size for holding in others) + size <= self.capacity:
+                        reservation = self._hold(size, label)
+                        break
+                    if time.monotonic() - began < PASSED_S:
+                        fcntl.flock(turnstile, fcntl.LOCK_UN)
+                    if not notified:
+                        notified = True
+                        on_wait(self._waiting_for(size, others))
                 await asyncio.sleep(POLL_S)
-            reservation = self._hold(size, label)
         if notified:
             on_wait("")
         return reservation
@@ -111,24 +123,20 @@ class MemoryReservations:
 
     def is_wanted(self) -> bool:
         """Whether somebody waits for memory."""
-        return is_locked(self._turnstile)
+        return is_locked(self._waiting)
 
-    @contextlib.asynccontextmanager
-    async def _at_the_turnstile(self) -> AsyncIterator[None]:
+    @contextlib.contextmanager
+    def _lock_file(self, path: Path) -> Iterator[int]:
+        """Its descriptor, with no lock yet and none in the end."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._turnstile, os.O_RDWR | os.O_CREAT, 0o600)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise unwritable(self._folder, error) from error
         try:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(POLL_S)
-            yield
+            yield file
         finally:
+            # By name: a child that was forked meanwhile shares the lock until it execs.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 
@@ -152,6 +160,15 @@ class MemoryReservations:
             f"waiting for {_gib(size)} of the {_gib(self.capacity)} of memory that {self._place} has: held by "
             f"{', '.join(names)}{more}"
         )
+
+
+def _is_taken(file: int, mode: int) -> bool:
+    """Take the lock of an open file if it can be had now, or keep it: whether that is so."""
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _gib(size: int) -> str:

@@ -12,6 +12,7 @@ from waiting import LIMIT_S
 
 from kernelswarm.hardware.harness import memory_demand, problem_memory
 from kernelswarm.hardware.harness.problem_memory import ProblemMemory
+from kernelswarm.hardware.machine import reservations
 from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.schemas import (
     Accelerator,
@@ -35,10 +36,12 @@ GIB = 1 << 30
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
+from kernelswarm.hardware.machine import reservations
 from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.schemas import Pool
 
-async def main(home, size):
+async def main(home, size, passed_s):
+    reservations.PASSED_S = float(passed_s)
     memory = MemoryReservations(Pool(name="other", platform="cpu", languages=("cpp",)), Path(home), 8 << 30)
     print("asking", flush=True)
     held = await memory.reserve(int(size), "neighbour", lambda text: print("waits" if text else "goes on", flush=True))
@@ -55,9 +58,9 @@ asyncio.run(main(*sys.argv[1:]))
 async def neighbour(tmp_path):
     async with contextlib.AsyncExitStack() as stack:
 
-        async def start(size: int) -> asyncio.subprocess.Process:
+        async def start(size: int, passed_s: float = LIMIT_S) -> asyncio.subprocess.Process:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", HOLDER, str(tmp_path), str(size), stdin=-1, stdout=-1
+                sys.executable, "-c", HOLDER, str(tmp_path), str(size), str(passed_s), stdin=-1, stdout=-1
             )
             stack.push_async_callback(end, process)
             assert await says(process) == "asking"
@@ -109,16 +112,48 @@ async def test_a_killed_holder_holds_nothing(tmp_path, neighbour):
     assert memory.holdings() == [] and not list((tmp_path / "leases").rglob("*.held"))
 
 
-async def test_what_waits_is_not_starved_by_what_would_fit(tmp_path, neighbour):
+async def test_what_fits_passes_what_waits_for_more_than_there_is(tmp_path, neighbour):
     memory = memory_of(tmp_path)
     first = await memory.reserve(2 * GIB, "first")
     large = await neighbour(7 * GIB)
+    assert await says(large) == "waits"
+    small = await asyncio.wait_for(memory.reserve(GIB, "small"), LIMIT_S)
+    assert memory.is_wanted(), "by the large one"
+    first.release()
+    assert await says(large) == "goes on"
+    small.release()
+
+
+async def test_what_has_waited_for_long_is_not_starved_by_what_would_fit(tmp_path, neighbour):
+    memory = memory_of(tmp_path)
+    first = await memory.reserve(2 * GIB, "first")
+    large = await neighbour(7 * GIB, passed_s=0.0)
     assert await says(large) == "waits"
     small = asyncio.create_task(memory.reserve(GIB, "small"))
     first.release()
     assert [await says(large), await says(large)] == ["goes on", "in"]
     assert (await asyncio.wait_for(small, LIMIT_S)).size == GIB
     small.result().release()
+
+
+async def test_what_waits_is_passed_for_a_while_only(tmp_path, monkeypatch):
+    now, memory, waiting = [100.0], memory_of(tmp_path), asyncio.Event()
+    monkeypatch.setattr(reservations, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(reservations, "POLL_S", 0.01)
+    first = await memory.reserve(2 * GIB, "first")
+    large = asyncio.create_task(memory.reserve(7 * GIB, "large", lambda _: waiting.set()))
+    await asyncio.wait_for(waiting.wait(), LIMIT_S)
+    now[0] += reservations.PASSED_S - 1
+    await asyncio.sleep(0.05)
+    (await asyncio.wait_for(memory.reserve(GIB, "small"), LIMIT_S)).release()
+    now[0] += 2
+    await asyncio.sleep(0.05)
+    small = asyncio.create_task(memory.reserve(2 * GIB, "small"))
+    await asyncio.sleep(0.05)
+    assert not small.done() and not large.done()
+    first.release()
+    (await asyncio.wait_for(large, LIMIT_S)).release()
+    (await asyncio.wait_for(small, LIMIT_S)).release()
 
 
 async def test_more_than_there_is_waits_for_all_of_it_and_a_cancelled_request_stands_in_nobodys_way(tmp_path):
