@@ -1,9 +1,10 @@
 """Rows, columns and pointwise kernels in Triton: a tile of rows, whole or in blocks, for every program."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 from ..ir.loops import Accumulation, Store, buffers_read
-from ..ir.poly import product
+from ..ir.poly import ONE, product
 from ..ir.scalar import Scalar, walk_all
 from .pairs import Pair, Parts, pairs_of
 from .power_of_two_split import split_pass
@@ -125,16 +126,28 @@ class RowWriter:
         place = "" if self.shape.flat else "[:, None]" if self.shape.columns else "[None, :]"
         full = f"[{width}]" if self.shape.flat else f"[{width}, 1]" if self.shape.columns else f"[1, {width}]"
         cols = f"{start}tl.arange(0, {width}){place}"
-        # Far apart in memory, what lies in a column may need 64 bits itself.
-        wide = f"({cols}).to(tl.int64) if WIDE else {cols}" if self.shape.columns else cols
         lines = [
-            f"cols = {wide}",
+            f"cols = {self._widened(cols)}",
             f"col_mask = tl.full({full}, True, tl.int1) if EVEN else cols < {self.length}",
         ]
         if self.kernel.below is not None:
             position, limit = (self.scope.index(p) for p in self.kernel.below)
             lines.append(f"inside = col_mask & (({position}) < ({limit}))")
         return lines
+
+    def _widened(self, cols: str) -> str:
+        """Positions in 64 bits where what they lead to lies apart in memory: products with sizes may need these."""
+        return f"({cols}).to(tl.int64) if WIDE else {cols}" if self._is_strided else cols
+
+    @cached_property
+    def _is_strided(self) -> bool:
+        """Whether anything that a row reads or writes does not lie one behind the other."""
+        cols = self.scope.axes[1]
+        polys = [store.offset for store in self.kernel.stores.values()]
+        polys += [p for node in walk_all(self.kernel.roots()) for p in node.polys]
+        inside = (cols.linear(p) for p in polys if p.names & set(cols.variables))
+        name = cols.variables[0] if len(cols.variables) == 1 else cols.name
+        return any(p.coefficient(name) != ONE for p in inside)
 
     @property
     def row_split(self) -> tuple[int, ...]:
@@ -155,7 +168,7 @@ class RowWriter:
         width, before = self.row_split[part], sum(self.row_split[:part])
         place, full = ("", f"[{width}]") if self.shape.flat else ("[None, :]", f"[1, {width}]")
         return [
-            f"cols = {before} + tl.arange(0, {width}){place}",
+            f"cols = {self._widened(f'{before} + tl.arange(0, {width}){place}')}",
             f"col_mask = tl.full({full}, True, tl.int1) if EVEN else cols < {self.length}",
         ]
 

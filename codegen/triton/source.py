@@ -34,8 +34,8 @@ from .tunables import GpuSettings
 TEMPLATES = (ATTENTION, CHAIN, CONVOLUTION)
 """Nodes that only exist where a kernel is made for them."""
 
-_ELEMENTS = 2**31 - 1
-"""Elements from which on indices need 64 bits."""
+_ELEMENTS = 2**31 - 2**16
+"""Elements from which on indices need 64 bits: a program's last block may reach beyond the last element."""
 
 
 @dataclass(frozen=True)
@@ -210,12 +210,15 @@ def _kernel(
         if not shape.block and not length.isdigit():
             conditions.append(f"{length} <= {sum(shape.row_split) or WHOLE_LIMIT}")
         fixed = names_fixed(kernel.dims[1:]) | names_fixed([kernel.dims[d] for d in kernel.inner])
-    numbers += [(name, name) for name in sorted(symbols_of(kernel))]
+    sizes_read = sorted(symbols_of(kernel))
+    numbers += [(name, name) for name in sizes_read]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     numbers += [*constants, ("WIDE", _wide(kernel, sizes, nodes))]
     tensors = tensors_of(kernel)
     comment = _comment(kernel, nodes)
-    text = function_text(kernel.name, tensors, numbers, fixed, body, comment)
+    # Triton passes small numbers in 32 bits, in which their products wrap.
+    widened = [f"{name} = tl.cast({name}, tl.int64) if WIDE else {name}" for name in sizes_read if name not in fixed]
+    text = function_text(kernel.name, tensors, numbers, fixed, [*widened, *body], comment)
     options: dict[str, str | int] = {"num_warps": settings.warps or warps}
     outputs = tuple(store.buffer.name for store in kernel.stores.values())
     return TritonKernel(text, Launch(kernel.name, (grid,), tensors, tuple(numbers), options), outputs)
