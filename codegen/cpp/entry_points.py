@@ -104,6 +104,8 @@ def _decorator(pass_: Pass) -> list[str]:
 def _plain(pass_: Pass, is_followed: bool) -> list[str]:
     names = [*pass_.inputs, *(pyname(node.name) for node in pass_.params)]
     before = [*_aliases(pass_), *_led_elsewhere(pass_), *_kinds(pass_), *_refusals(pass_.graph)]
+    # Gradients have no calls for other shapes of a problem: those that follow may be right there.
+    before += [] if is_followed else _single_sizes(pass_.graph)
     return [
         *(["@torch.no_grad()"] if pass_.graph.nodes[-1].kwargs and not is_followed else []),
         f"def _aten{pass_.suffix}({', '.join(names)}):",
@@ -223,6 +225,17 @@ def _refusals(graph: Graph) -> list[str]:
     for node in fixed:
         value = argument(node.literal, pyname)
         lines += _refusal([f"{pyname(node.name)} == {value}"], f"generated for {node.name} = {value} only")
+    return lines
+
+
+def _single_sizes(graph: Graph) -> list[str]:
+    """What was captured at a size of 1 has that number wherever the reference asks for the size."""
+    lines = []
+    for node in graph.nodes:
+        for dim, size in enumerate(node.values[0].shape if node.op == "input" and node.values else ()):
+            if size == 1:
+                condition = f"{pyname(node.name)}.shape[{dim}] == 1"
+                lines += _refusal([condition], f"generated for {node.name}.shape[{dim}] = 1 only")
     return lines
 
 

@@ -32,7 +32,7 @@ def conditions(graph: Graph, name: Any) -> list[str]:
         if node.op == "input" and node.values:
             meta, tensor = node.values[0], name(node.name)
             texts.append(f"{tensor}.ndim == {len(meta.shape)} and {tensor}.dtype is torch.{meta.dtype}")
-            texts += [f"{tensor}.shape[{dim}] == {size}" for dim, size in enumerate(meta.shape) if _is_fixed(size)]
+            texts += [f"{tensor}.shape[{dim}] == {size}" for dim, size in enumerate(meta.shape) if type(size) is int]
         elif node.op == "input" and node.expr is None and isinstance(node.literal, int | float):
             texts.append(f"{name(node.name)} == {node.literal!r}")
     return [*texts, *(f"({condition})" for condition in graph.decided)]
@@ -48,12 +48,7 @@ def _fits(node: Node, size: Any) -> bool:
 def _admits(meta: TensorMeta, size: Sequence[int]) -> bool:
     if len(size) != len(meta.shape):
         return False
-    return all(not _is_fixed(dim) or dim == given for dim, given in zip(meta.shape, size, strict=True))
-
-
-def _is_fixed(size: int | str) -> bool:
-    """Whether a size is a number; what is 1 broadcasts."""
-    return isinstance(size, int) and size > 1
+    return all(type(dim) is not int or dim == given for dim, given in zip(meta.shape, size, strict=True))
 
 
 def _holds(condition: str, names: Mapping[str, Any]) -> bool:

@@ -92,7 +92,7 @@ CASES = {
         lambda: heads(65, width=32),
         lambda: heads(3, 32, 1),
     ),
-    "mask": (called_with_a_mask, lambda: with_mask(130, 2, 1), lambda: with_mask(70, 1, 3)),
+    "mask": (called_with_a_mask, lambda: with_mask(130, 2, 1), lambda: with_mask(70, 2, 1)),
     "spelled": (spelled, lambda: tokens(130), lambda: tokens(64), lambda: tokens(7)),
     "shared_heads": (shared_heads, lambda: few_heads(100), lambda: few_heads(90)),
     "half": (called_with_a_window, lambda: heads(100, dtype=torch.bfloat16)),

@@ -196,6 +196,29 @@ def test_sizes_that_nobody_named_are_refused_where_named_ones_take_other_ways(la
         module._aten(torch.randn(5, COLS))
 
 
+def positions(x):
+    return F.gelu(x / x.shape[0] + torch.arange(x.shape[0])[:, None]).reshape(-1, 8)
+
+
+@pytest.mark.parametrize("language", ["cpp", "triton"])
+def test_a_size_of_1_is_a_number_unless_another_one_is_named(language: str, tmp_path: Path) -> None:
+    graph = capture(positions, [torch.randn(1, COLS)], ["x"])
+    (tmp_path / "alone").mkdir()
+    alone = loaded(graph, language, tmp_path / "alone")
+    graphs = capture_elsewhere(positions, graph, [[torch.randn(4, COLS)]], ["x"])
+    named = loaded(graph, language, tmp_path, graphs)
+
+    for rows in (1, 4, 5):
+        tensor = torch.randn(rows, COLS)
+        for module, right in ((alone, rows == 1), (named, True)):
+            for function in (module._aten, *([module.kernel] if language == "cpp" else [])):
+                if right:
+                    torch.testing.assert_close(function(tensor), positions(tensor))
+                    continue
+                with pytest.raises(module.NotSupported, match=r"generated for x\.shape\[0\] = 1 only"):
+                    function(tensor)
+
+
 def interaction(x, tables):
     """As a recommendation model has it: how many tables there are is the model's own affair."""
     rows = torch.stack([x, *tables], 1)
