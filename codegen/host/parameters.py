@@ -45,10 +45,14 @@ def module_lines(facts: ProblemFacts, params: list[Node], methods: list[str]) ->
 
 def _facts_of(facts: ProblemFacts, params: list[Node]) -> dict[str, InputFact]:
     parameters = dict(facts.parameters)
+    attributes = {fact.name for fact in facts.state if fact.kind == "attribute"}
     for node in params:
         meta = node.values[0]
         sizes = tuple(size for size in meta.shape if isinstance(size, int))
-        parameters.setdefault(node.target, InputFact(name=node.target, kind="tensor", shape=sizes, dtype=meta.dtype))
+        # An attribute that is written like a buffer is one here: it moves with the module.
+        role = "buffer_not_persistent" if node.target in attributes else ""
+        fact = InputFact(name=node.target, kind="tensor", shape=sizes, dtype=meta.dtype, role=role)
+        parameters.setdefault(node.target, fact)
     return parameters
 
 

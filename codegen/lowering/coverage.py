@@ -52,9 +52,11 @@ def _unwritten(facts: ProblemFacts, graph: Graph) -> Iterator[str]:
     """What the reference changes and the graph does not."""
     written = {name for node in graph.nodes if node.name in graph.nodes[-1].kwargs for name in _names(node)}
     for fact in facts.state:
+        if fact.name in written:
+            continue
         if fact.kind == "attribute":
             yield f"the reference changes `{fact.name}`, no parameter or buffer, which generated kernels cannot write"
-        elif fact.name not in written:
+        else:
             yield f"the reference changes `{fact.name}` in a way that the captured graph does not show"
 
 

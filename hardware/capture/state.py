@@ -1,7 +1,7 @@
 """What a module keeps between calls, while it is captured: a copy to trace on, its tensors, what a call changed."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +12,17 @@ class UnwritableState(ProblemError):
     """The reference changes what generated kernels cannot write."""
 
 
-def traceable_copy(target: Any) -> Any:
+def traceable_copy(target: Any, attributes: Sequence[str] = ()) -> Any:
     """``target`` for one trace: a module of its own, or the function itself.
 
     A trace runs the module's own code, which counts its calls, moves its averages and scales its weights.
+
+    Args:
+        target: module or function.
+        attributes: of the module, that are buffers in the copy.
+
+    Raises:
+        UnwritableState: there are some, and the module cannot be copied.
     """
     import torch
 
@@ -24,9 +31,16 @@ def traceable_copy(target: Any) -> Any:
     computed = [value for value, _ in _attributes(target).values() if isinstance(value, torch.Tensor)]
     memo = {id(value): value.detach().clone() for value in computed if not value.is_leaf}
     try:
-        return copy.deepcopy(target, memo)
+        copied = copy.deepcopy(target, memo)
     except Exception:  # noqa: BLE001 - the module's own code; what cannot be copied is traced as it is
+        if attributes:
+            raise UnwritableState(_sentence(f"`{attributes[0]}`, a tensor that is no buffer")) from None
         return target
+    for path in attributes:
+        parent, _, name = path.rpartition(".")
+        owner = copied.get_submodule(parent)
+        owner.register_buffer(name, vars(owner).pop(name).detach(), persistent=False)
+    return copied
 
 
 def tensor_names(target: Any) -> dict[int, list[str]]:
@@ -93,22 +107,35 @@ def check_reads(replaced: dict[str, Any], tensors: list[Any]) -> None:
             raise UnwritableState(_sentence(f"`{name}`, {_kind(old)}"))
 
 
-def attribute_name(target: Any, tensor: Any) -> str:
-    """What a sentence calls a tensor that is neither input, parameter nor buffer."""
-    names = [name for name, (value, _) in _attributes(target).items() if value is tensor]
-    return f"`{names[0]}`, a tensor that is no buffer" if names else "a tensor that is none of its inputs"
+def carried(target: Any, replaced: dict[str, Any], read: list[Any], written: list[Any]) -> list[str]:
+    """Attributes whose tensors are left to the next call, by name.
 
-
-def check_writes(target: Any, tensors: list[Any]) -> None:
-    """``tensors`` are written in place, and are no inputs.
+    Args:
+        target: the module that was traced, or a function.
+        replaced: what stood where a call put other tensors, by name.
+        read: tensors that are no inputs, and that a call reads.
+        written: those that it writes in place.
 
     Raises:
-        UnwritableState: one is neither parameter nor buffer.
+        UnwritableState: what is written is neither parameter, buffer nor attribute.
     """
+    import torch
+
     names = tensor_names(target)
-    for tensor in tensors:
-        if id(tensor) not in names:
-            raise UnwritableState(_sentence(attribute_name(target, tensor)))
+    changed = [tensor for tensor in written if id(tensor) not in names]
+    changed += [old for old in replaced.values() if any(tensor is old for tensor in read)]
+    attributes = {name: value for name, (value, _) in _attributes(target).items()} | replaced
+    kept = [*state_of(target).values(), *(v for v in attributes.values() if isinstance(v, torch.Tensor))]
+    memory = [tensor.untyped_storage()._cdata for tensor in kept]
+    places = {id(value): name for name, value in attributes.items()}
+    for tensor in changed:
+        name = places.get(id(tensor))
+        if name is None or memory.count(tensor.untyped_storage()._cdata) > 1:
+            subject = (
+                f"`{name}`, a tensor that lies in another's memory" if name else "a tensor that is none of its inputs"
+            )
+            raise UnwritableState(_sentence(subject))
+    return list(dict.fromkeys(places[id(tensor)] for tensor in changed))
 
 
 def _sentence(subject: str) -> str:

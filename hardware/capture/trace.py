@@ -9,7 +9,15 @@ from typing import Any
 from ...schemas import ProblemError
 from .decompositions import decompositions
 from .spelled import spelled
-from .state import attributes_kept, check_reads, check_writes, is_reassigned, state_of, tensor_names, traceable_copy
+from .state import (
+    attributes_kept,
+    carried,
+    check_reads,
+    is_reassigned,
+    state_of,
+    tensor_names,
+    traceable_copy,
+)
 from .structure import flattened
 
 
@@ -51,9 +59,16 @@ class _Reference:
     """The reference as a flat function of what is traced."""
 
     def __init__(
-        self, target: Any, inputs: list[Any], labels: list[str], positions: list[int], call: Call = plain_call
+        self,
+        target: Any,
+        inputs: list[Any],
+        labels: list[str],
+        positions: list[int],
+        call: Call = plain_call,
+        attributes: Sequence[str] = (),
     ) -> None:
-        self.target = traceable_copy(target)
+        """``attributes`` of the target are tensors that calls leave to the next one, as they do buffers."""
+        self.target = traceable_copy(target, attributes)
         self._call = call
         self.inputs = inputs
         self.positions = positions
@@ -114,10 +129,9 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *
                 decomposition_table=decompositions(),
                 _allow_non_fake_inputs=True,
             )(*[_detached(inputs[i]) for i in positions])
-        check_reads(replaced, _read_tensors(module))
-        check_writes(reference.target, _written_tensors(module))
-        if any(map(_is_mutation, module.graph.nodes)) or reference.is_reassigned:
-            reference = _Reference(target, inputs, labels, positions, call)
+        attributes = carried(reference.target, replaced, _read_tensors(module), _written_tensors(module))
+        if any(map(_is_mutation, module.graph.nodes)) or reference.is_reassigned or attributes:
+            reference = _Reference(target, inputs, labels, positions, call, attributes)
             module = _trace_state(reference)
     if _writes_unseen(module):
         raise ProblemError("a composite operator of PyTorch writes into a tensor that is read under another name")

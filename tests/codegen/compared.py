@@ -12,7 +12,7 @@ from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture.capture import capture, count_work
-from kernelswarm.schemas import Graph, InputFact, ProblemFacts
+from kernelswarm.schemas import Graph, InputFact, ProblemFacts, StateFact
 
 Maker = Callable[[], list[Any]]
 
@@ -29,6 +29,7 @@ def facts_of(graph: Graph, target: Any, backward: Graph | None = None) -> Proble
         float64_oracle=True,
         parameters=_parameters(target) if isinstance(target, torch.nn.Module) else {},
         is_module=isinstance(target, torch.nn.Module),
+        state=tuple(StateFact(name=name, kind="attribute") for name in attributes(target)),
     )
 
 
@@ -66,8 +67,8 @@ class Pair:
         self.kernel: Any = self.file.ModelNew() if isinstance(target, torch.nn.Module) else self.file.kernel
         if isinstance(target, torch.nn.Module):
             self.kernel.load_state_dict(target.state_dict(), strict=True)
-            for name in set(dict(target.named_buffers())) - set(target.state_dict()):
-                self.kernel.get_buffer(name).copy_(target.get_buffer(name))
+            for name in set(tensors(target)) - set(target.state_dict()):
+                self.kernel.get_buffer(name).copy_(tensors(target)[name])
 
     def call(self, maker: Maker, falls_back: bool = True) -> None:
         """Call all three on the same inputs, and compare all they return and leave.
@@ -104,11 +105,18 @@ def copied(values: list[Any]) -> list[Any]:
 
 
 def tensors(target: Any) -> dict[str, Any]:
-    """Parameters and buffers by every name, in an order that is the same for all."""
+    """Parameters, buffers and attributes by every name, in an order that is the same for all."""
     if not isinstance(target, torch.nn.Module):
         return {}
     named = [*target.named_parameters(remove_duplicate=False), *target.named_buffers(remove_duplicate=False)]
-    return dict(sorted(named))
+    return dict(sorted([*named, *attributes(target).items()]))
+
+
+def attributes(target: Any) -> dict[str, Any]:
+    """Tensors that a module has beside parameters and buffers."""
+    parts = target.named_modules() if isinstance(target, torch.nn.Module) else ()
+    named = ((f"{path}.{name}".lstrip("."), value) for path, part in parts for name, value in vars(part).items())
+    return {name: value for name, value in named if isinstance(value, torch.Tensor)}
 
 
 def same(got: Any, want: Any, label: str) -> None:

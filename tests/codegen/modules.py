@@ -132,6 +132,21 @@ class Decays(nn.Module):
         return F.gelu(x * self.weight)
 
 
+class Attributes(nn.Module):
+    """Tensors that are no buffers: one is written in place, another one takes the place of the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.RNNCell(8, 8)
+        self.cell.calls = torch.zeros((), dtype=torch.int64)
+        self.hidden = torch.zeros(1, 8)
+
+    def forward(self, x):
+        self.cell.calls += 1
+        self.hidden = self.cell(x.mean(0, keepdim=True), self.hidden)
+        return F.layer_norm(x + self.hidden, (8,)) * self.cell.calls
+
+
 class Structured(nn.Module):
     def forward(self, x):
         h = F.gelu(x)
@@ -232,6 +247,7 @@ MODULES = {
     "replaced": (Replaced(), _rows(8, 5, 9)),
     "returns_what_it_keeps": (ReturnsWhatItKeeps(), _rows(8, 5)),
     "decays": (Decays(), _rows(8, 5, 9)),
+    "attributes": (Attributes(), _rows(8, 5, 9)),
     "structured": (Structured(), _rows(8, 5, 9)),
     "gru_cell": (nn.GRUCell(8, 16), [lambda n=n: [torch.randn(n, 8), torch.randn(n, 16)] for n in (4, 2)]),
     "gru": (Recurrent(), [lambda n=n: [torch.randn(n, 5, 8)] for n in (4, 2)]),
@@ -260,10 +276,11 @@ WRITES = {
     "replaced": {"queue"},
     "returns_what_it_keeps": {"last"},
     "decays": {"weight"},
+    "attributes": {"hidden", "cell.calls"},
     "adam": {"weight", "mean", "square"},
     "writes_a_view": {"x"},
 }
 """What a call of each leaves changed; of the others, nothing."""
 TRITON = ("batch_norm_1d_train", "average", "exchanged", "returns_what_it_keeps", "adam", "writes_a_view", "structured",
-          "written_steps", "written_parts", "basic_block_train", "depthwise_train")  # fmt: skip
+          "written_steps", "written_parts", "basic_block_train", "depthwise_train", "attributes")  # fmt: skip
 """Those whose Triton files are run in Triton's interpreter; convolutions are the library's, with channels last."""

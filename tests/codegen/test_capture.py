@@ -26,20 +26,34 @@ class Counter(nn.Module):
         return torch.tanh(x) * self.steps
 
 
-class Plain(nn.Module):
+class Views(nn.Module):
+    """Writes a part of a buffer by another name."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.mean = torch.zeros(8)
+        self.register_buffer("means", torch.zeros(2, 8))
+        self.mean = self.means[0]
 
     def forward(self, x: Any) -> Any:
         self.mean.mul_(0.9).add_(x.mean(0))
-        return x - self.mean
+        return x - self.means.sum(0)
 
 
-class Remade(Plain):
+class Grows(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = torch.zeros(1, 8)
+
     def forward(self, x: Any) -> Any:
-        self.mean = self.mean * 0.9 + x.mean(0)
-        return x - self.mean
+        self.seen = torch.cat((self.seen, x))
+        return x - self.seen.mean(0)
+
+
+TOTAL = torch.zeros(8)
+
+
+def counts(x: Any) -> Any:
+    return x - TOTAL.add_(x.mean(0))
 
 
 def branches(x: Any) -> Any:
@@ -50,14 +64,9 @@ def branches(x: Any) -> Any:
 
 FAILS = {
     "number": (Counter(), "the reference changes `steps`, a Python number, which generated kernels cannot write"),
-    "tensor": (
-        Plain(),
-        "the reference changes `mean`, a tensor that is no buffer, which generated kernels cannot write",
-    ),
-    "replaced": (
-        Remade(),
-        "the reference changes `mean`, a tensor that is no buffer, which generated kernels cannot write",
-    ),
+    "part": (Views(), "changes `mean`, a tensor that lies in another's memory, which generated kernels cannot write"),
+    "longer": (Grows(), "replaces `seen` by a tensor of another shape or dtype"),
+    "tensor": (counts, "changes a tensor that is none of its inputs, which generated kernels cannot write"),
     "branches": (branches, "numbers or conditions of its tensors' values in line"),
 }
 

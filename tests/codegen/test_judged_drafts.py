@@ -61,6 +61,20 @@ class Model(torch.nn.Module):
 def get_inputs(): return [torch.randn(2048, 64)]
 def get_init_inputs(): return [64]
 """,
+    "an attribute": """
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.cell = torch.nn.Linear(2 * size, size)
+        self.hidden = torch.randn(16, size)
+
+    def forward(self, x):
+        self.hidden = torch.tanh(self.cell(torch.cat((x, self.hidden), 1)))
+        return F.gelu(self.hidden) + x
+
+def get_inputs(): return [torch.randn(16, 48)]
+def get_init_inputs(): return [48]
+""",
     "messages": """
 shapes = {"main": dict(rows=60, edges=900, size=24), "ragged": dict(rows=7, edges=33, size=5)}
 
