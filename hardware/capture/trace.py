@@ -73,7 +73,9 @@ class _Reference:
         self.inputs = inputs
         self.positions = positions
         self.before = state_of(self.target)
-        self.traced = Traced(None, self.target, inputs, labels, positions, names=tensor_names(self.target))
+        # What closes over a submodule, as `lambda x: m(x)` in a constructor does, has the original's tensors in a copy.
+        names = tensor_names(target) | tensor_names(self.target)
+        self.traced = Traced(None, self.target, inputs, labels, positions, names=names)
 
     def call(self, *values: Any) -> list[Any]:
         full = list(self.inputs)

@@ -100,9 +100,17 @@ class Carried:
         """Reference and drop-in; modules with the same weights and state."""
         if self._model is None:
             return self._reference.reference, self._file["kernel"]
-        drop_in = self._file["FINISHED"].made(self._file["ModelNew"]).to(self.device)
-        drop_in.load_state_dict(self._model.state_dict())
-        return copy.deepcopy(self._model), drop_in
+        drop_in = self._made(self._file["ModelNew"])
+        values = [value for part in self._model.modules() for value in vars(part).values()]
+        # What closes over a submodule, as `lambda x: m(x)` does, has the original's in a copy.
+        has_closures = any(getattr(value, "__closure__", None) for value in values)
+        return self._made(self._reference.Model) if has_closures else copy.deepcopy(self._model), drop_in
+
+    def _made(self, make: Callable[..., Any]) -> Any:
+        """Another module with the reference's weights."""
+        module = self._file["FINISHED"].made(make).to(self.device)
+        module.load_state_dict(self._model.state_dict())
+        return module
 
     def checks(self, shape: str) -> Iterator[dict[str, Any]]:
         """Outputs and state after each of several calls, and gradients, at ``shape``."""

@@ -147,6 +147,19 @@ class Attributes(nn.Module):
         return F.layer_norm(x + self.hidden, (8,)) * self.cell.calls
 
 
+class Closure(nn.Module):
+    """A submodule that a function in an attribute closes over: in a copy it is the original's."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = parts = nn.ModuleDict({"up": nn.Linear(8, 32), "down": nn.Linear(32, 8)})
+        self.norm = nn.LayerNorm(8)
+        self.body = lambda x: parts.down(F.gelu(parts.up(x)))
+
+    def forward(self, x):
+        return x + self.body(self.norm(x)) + self.parts.up(x)[:, :8]
+
+
 class Structured(nn.Module):
     def forward(self, x):
         h = F.gelu(x)
@@ -248,6 +261,7 @@ MODULES = {
     "returns_what_it_keeps": (ReturnsWhatItKeeps(), _rows(8, 5)),
     "decays": (Decays(), _rows(8, 5, 9)),
     "attributes": (Attributes(), _rows(8, 5, 9)),
+    "closure": (Closure(), _rows(8, 5, 9)),
     "structured": (Structured(), _rows(8, 5, 9)),
     "gru_cell": (nn.GRUCell(8, 16), [lambda n=n: [torch.randn(n, 8), torch.randn(n, 16)] for n in (4, 2)]),
     "gru": (Recurrent(), [lambda n=n: [torch.randn(n, 5, 8)] for n in (4, 2)]),
@@ -282,5 +296,6 @@ WRITES = {
 }
 """What a call of each leaves changed; of the others, nothing."""
 TRITON = ("batch_norm_1d_train", "average", "exchanged", "returns_what_it_keeps", "adam", "writes_a_view", "structured",
-          "written_steps", "written_parts", "basic_block_train", "depthwise_train", "attributes")  # fmt: skip
+          "written_steps", "written_parts", "basic_block_train", "depthwise_train", "attributes",
+          "closure")  # fmt: skip
 """Those whose Triton files are run in Triton's interpreter; convolutions are the library's, with channels last."""

@@ -88,6 +88,29 @@ async def test_a_fault_is_found_and_named(device: Device, make, kind: str) -> No
     assert name in [entry.name for entry in properties if not entry.ok]
 
 
+CLOSURE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = up = torch.nn.Linear(24, 24)
+        self.body = lambda x: torch.relu(up(x))
+
+    def forward(self, x):
+        return x + self.body(x)
+
+def get_inputs(): return [torch.randn(16, 24)]
+"""
+
+
+async def test_a_module_may_close_over_a_part_of_itself(device: Device, make) -> None:
+    made = await make(CLOSURE)
+    properties = await device.contract(made.text)
+    # A copy of the reference goes on to use the original's part.
+    assert [entry.name for entry in properties if not entry.ok] == ["deepcopy"]
+
+
 async def test_a_file_that_ends_its_process_is_no_drop_in(device: Device, make) -> None:
     candidate = "import os\nos._exit(0)\n"
     made = await make(problem("mlp"), candidate)
