@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 from unittest import mock
 
+from .batch_norms import cumulative
 from .losses import ctc_loss, gaussian_nll_loss, shaped
 from .recurrent import recurrent_layers_whole
 from .resampling import upsample_linear
@@ -61,6 +62,8 @@ def spelled(target: Any, types: bool = True) -> Iterator[None]:
         stack.enter_context(shaped())
         stack.enter_context(recurrent_layers_whole())
         stack.enter_context(mock.patch.object(torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss))
+        norm = torch.nn.modules.batchnorm._BatchNorm
+        stack.enter_context(mock.patch.object(norm, "forward", cumulative(norm.forward)))
         transformer = torch.nn.modules.transformer
         stack.enter_context(mock.patch.object(transformer, "_detect_is_causal_mask", _is_causal))
         stack.enter_context(_symbolic_functions(target))

@@ -248,6 +248,10 @@ MODULES = {
     "sequential": (SEQUENTIAL, _rows(8, 5, 9)),
     "batch_norm_1d_train": (nn.BatchNorm1d(8).train(), _rows(8, 5, 9)),
     "batch_norm_2d_train": (nn.BatchNorm2d(8).train(), _images((3, 6), (2, 5))),
+    "batch_norm_cumulative": (
+        nn.Sequential(nn.BatchNorm2d(8, momentum=None), nn.ReLU(), nn.BatchNorm2d(8, momentum=None, affine=False)),
+        _images((3, 6), (2, 5)),
+    ),
     "basic_block_eval": (BasicBlock().eval(), _images((3, 6), (2, 5))),
     "basic_block_train": (BasicBlock().train(), _images((3, 6), (2, 5))),
     "squeeze_excite": (SqueezeExcite(), _images((3, 6), (2, 5))),
@@ -280,6 +284,9 @@ MODULES = {
 WRITES = {
     "batch_norm_1d_train": {"running_mean", "running_var", "num_batches_tracked"},
     "batch_norm_2d_train": {"running_mean", "running_var", "num_batches_tracked"},
+    "batch_norm_cumulative": {
+        f"{n}.{b}" for n in (0, 2) for b in ("running_mean", "running_var", "num_batches_tracked")
+    },
     "basic_block_train": {f"bn{n}.{b}" for n in (1, 2) for b in ("running_mean", "running_var", "num_batches_tracked")},
     "depthwise_train": {
         f"norms.{n}.{b}" for n in ("a-b", "for") for b in ("running_mean", "running_var", "num_batches_tracked")
@@ -295,7 +302,7 @@ WRITES = {
     "writes_a_view": {"x"},
 }
 """What a call of each leaves changed; of the others, nothing."""
-TRITON = ("batch_norm_1d_train", "average", "exchanged", "returns_what_it_keeps", "adam", "writes_a_view", "structured",
-          "written_steps", "written_parts", "basic_block_train", "depthwise_train", "attributes",
-          "closure")  # fmt: skip
+TRITON = ("batch_norm_1d_train", "batch_norm_cumulative", "average", "exchanged", "returns_what_it_keeps", "adam",
+          "writes_a_view", "structured", "written_steps", "written_parts", "basic_block_train", "depthwise_train",
+          "attributes", "closure")  # fmt: skip
 """Those whose Triton files are run in Triton's interpreter; convolutions are the library's, with channels last."""
