@@ -1,6 +1,6 @@
 """What optimize and fork share: a search is opened, shown, followed to its end, and written down."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from ..sessions.search import searching
 from ..sessions.search_options import SearchOptions
 from .display.live import open_display
 from .display.summary import print_summary
-from .display.terminal import print_json
+from .display.terminal import is_one_stream, print_json
 from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .report import keep_folder, make_folder, write_result
@@ -83,18 +83,24 @@ def search(configuration: SearchConfiguration) -> int:
                 await follow(running_search, display, interrupts)
                 folder = configuration.out_dir or configuration.home / "sessions" / running_search.session
                 result = write_result(running_search, folder)
-            print_result(result, json=configuration.json)
+            print_result(result, json=configuration.json, failures=display.failures if is_one_stream() else ())
             return result
 
     return exit_status(run_interruptible(run))
 
 
-def print_result(result: SearchResult, *, json: bool) -> None:
-    """Before the bus is left: another process on this machine that uses it may take minutes more."""
+def print_result(result: SearchResult, *, json: bool, failures: Collection[str] = ()) -> None:
+    """Before the bus is left: another process on this machine that uses it may take minutes more.
+
+    Args:
+        result: of the search.
+        json: as a program reads it.
+        failures: of syntheses, that stand above.
+    """
     if json:
         print_json(result)
     else:
-        print_summary(result)
+        print_summary(result, failures)
 
 
 def exit_status(result: SearchResult) -> int:

@@ -15,6 +15,9 @@ NOTHING_TO_TRY = "nothing_to_try"
 MUCH_OF_MINUTES = 0.1
 """Share of its minutes that validation took, from which on a session that judged nothing says so."""
 
+NO_CANDIDATE = "no candidate was made: "
+"""Before the reasons, in a session's last sentence."""
+
 CUT_SHORT = frozenset({"interrupted", "minutes", FINISHED, IDLE})
 """Reasons that say nothing of whether a candidate could be made."""
 
@@ -56,7 +59,7 @@ def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClose
         return replace(closed, detail=f"no win found: {_over(opened)}")
     if closed.reason in CUT_SHORT:
         return replace(closed, detail="no win found: it ended before a candidate was judged")
-    return replace(closed, reason=NOTHING_TO_TRY, detail=f"no candidate was made: {_reasons(state.own())}")
+    return replace(closed, reason=NOTHING_TO_TRY, detail=f"{NO_CANDIDATE}{_reasons(state.own())}")
 
 
 def _over(opened: SessionOpened) -> str:

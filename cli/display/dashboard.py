@@ -43,6 +43,8 @@ class Shown(Protocol):
 class Dashboard:
     """Drawn anew four times a second, from the graph alone."""
 
+    failures = ()
+
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.search: Shown | None = None

@@ -1,7 +1,7 @@
 """What a running search shows: a live display on a terminal, plain lines elsewhere, nothing with ``--json``."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -32,6 +32,10 @@ from .terminal import err, is_screen
 
 class Display(Protocol):
     """Shows a search while it runs."""
+
+    @property
+    def failures(self) -> Collection[str]:
+        """Why syntheses failed, as far as it can be read when the search is over."""
 
     def notice(self, text: str) -> None:
         """Say what is happening outside the session's events."""
@@ -90,6 +94,8 @@ def time_text(reason: str, graph: SearchGraph) -> str:
 class Silent:
     """Shows nothing."""
 
+    failures = ()
+
     def notice(self, text: str) -> None:
         """Nothing."""
 
@@ -113,8 +119,7 @@ class Lines:
         self._search: Shown | None = None
         self._outside = ""
         """Whom it waits for outside, as far as it was printed."""
-        self._failures: set[str] = set()
-        """Why synthesis failed, as far as it was printed."""
+        self.failures: set[str] = set()
 
     def notice(self, text: str) -> None:
         """Print it."""
@@ -151,11 +156,11 @@ class Lines:
                 absent = [status for status in event.report.statuses if not status.ok]
                 missing = [f"no {NAMES.get(status.name, status.name)}: {status.detail}" for status in absent]
                 return "; ".join([f"baselines: {times_text(event.report.median_ms)}", *missing])
-            case NodeDiagnosed(verdict=Verdict.synthesis_failed) if event.summary in self._failures:
+            case NodeDiagnosed(verdict=Verdict.synthesis_failed) if event.summary in self.failures:
                 return ""  # of several nodes one sentence says it
             case NodeDiagnosed():
                 if event.verdict is Verdict.synthesis_failed:
-                    self._failures.add(event.summary)
+                    self.failures.add(event.summary)
                 node = self._search.graph.nodes[envelope.node] if self._search else NodeRecord(envelope.node)
                 intent = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
                 parent = f" of {node.parent}" if node.parent and not event.confirmation else ""

@@ -1,10 +1,11 @@
 """The table at the end of a search."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.markup import escape
 from rich.table import Table
 
+from ...agents.planner.synthesis import NO_CANDIDATE
 from ...graph.measured import Ordinary, ShapeResult
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
@@ -44,15 +45,18 @@ def outcome(win: bool, detail: str, measure: str | None = "") -> str:
     return f"[bold green]{named}[/]  {escape(sentence)}" if win else f"[yellow]no win found[/]  {escape(sentence)}"
 
 
-def print_summary(result: SearchResult) -> None:
-    """Print what was found, where it is, and how to look further."""
+def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
+    """Print what was found, where it is, and how to look further; ``failures`` of syntheses stand above."""
     if result.device is not None:
         print_wide(_two_numbers(result))
     elif result.times_ms:
         print_wide(_times(result))
     if result.shapes:
         print_wide(shapes_table(result.shapes))
-    out.print(outcome(result.win, result.detail, result.measure))
+    reason = result.detail.removeprefix(NO_CANDIDATE)
+    is_above = reason != result.detail and any(failure.endswith(reason) for failure in failures)
+    detail = f"{NO_CANDIDATE}see above" if is_above else result.detail
+    out.print(outcome(result.win, detail, result.measure))
     out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
     if result.withdrawn:
         out.print(f"outside  nobody handed in {', '.join(result.withdrawn)}: withdrawn", markup=False)

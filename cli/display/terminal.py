@@ -78,6 +78,14 @@ def is_screen() -> bool:
     return sys.stderr.isatty() and err.is_terminal and not err.is_dumb_terminal
 
 
+def is_one_stream() -> bool:
+    """Whether stdout and stderr are read as one text: a terminal, or a file or pipe by ``2>&1``."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+
+
 def configure_logging(verbosity: int) -> None:
     """Send structlog to stderr: warnings by default, more with ``-v`` and ``-vv``."""
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)

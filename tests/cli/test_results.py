@@ -65,6 +65,18 @@ def test_a_file_that_is_no_win_is_named_for_what_it_is(capsys: pytest.CaptureFix
     assert "outside  nobody handed in n004, n006" in shown
 
 
+def test_a_reason_that_stands_above_is_not_printed_again(capsys: pytest.CaptureFixture[str]) -> None:
+    result = msgspec.structs.replace(RESULT, win=False, detail="no candidate was made: it branches; use a mask")
+    for failures, sentence in (
+        ({"generator made no candidate: it branches; use a mask"}, "no candidate was made: see above"),
+        ({"generator made no candidate: nothing to fuse"}, "it branches; use a mask"),
+        ((), "it branches; use a mask"),
+    ):
+        print_summary(result, failures)
+        shown = capsys.readouterr().out
+        assert f"no win found  {sentence}" in shown or f"no candidate was made: {sentence}" in shown
+
+
 def test_the_result_is_printed_before_others_are_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
