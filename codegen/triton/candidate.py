@@ -96,7 +96,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
     passes = [
         Pass(
             library_attention(pass_.graph),
-            TritonHostWrapper(pass_.plan, pass_.library),
+            TritonHostWrapper(pass_.plan, pass_.library, pass_.suffix),
             pass_.name,
             "device == device",
             [table.condition()],

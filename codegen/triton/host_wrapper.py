@@ -15,13 +15,20 @@ from .launch import TritonKernel
 from .layout import Layout, layout_of
 from .source import TritonLibrary
 
+_GRID = 3
+"""Dimensions of a grid."""
+
 
 class TritonHostWrapper(HostWrapper):
     """Statements of the candidate's function, in order of execution."""
 
-    def __init__(self, plan: Plan, library: TritonLibrary) -> None:
+    def __init__(self, plan: Plan, library: TritonLibrary, suffix: str = "") -> None:
+        """Names of functions that are made for ``plan`` end with ``suffix``."""
         super().__init__(plan, Library("", {}))
         self.printed = library
+        self.suffix = suffix
+        self.places = 0
+        """Launches that are kept."""
         self.renewed: dict[str, str] = {}
         """By stored value, the input whose memory it takes."""
         self.moved: set[str] = set()
@@ -34,6 +41,13 @@ class TritonHostWrapper(HostWrapper):
         """Everything happens where the first tensor is."""
         nodes = [n for n in self.plan.graph.nodes if n.op in ("input", "param") and n.values]
         return [f"device = {pyname(nodes[0].name)}.device"] if nodes else ['device = "cuda"']
+
+    def body(self) -> list[str]:
+        """From sizes to the ``return``."""
+        lines = super().body()
+        if not self.places:
+            return lines
+        return [f"launched = _launched{self.suffix}({', '.join(['device', *self.plan.graph.symbols])})", *lines]
 
     def _tensor(self, name: str) -> str:
         node = self.plan.nodes[name]
@@ -131,12 +145,18 @@ class TritonHostWrapper(HostWrapper):
         for parameter, name, _ in launch.tensors:
             layout = launch.layouts.get(parameter)
             arguments[parameter] = self._fitted(name) if layout is None else self._operand(layout)
-        keywords = [f"{name}={text}" for name, text in launch.numbers]
-        keywords += [f"{name}={value}" for name, value in launch.options.items()]
+        numbers = dict(launch.numbers)
         # BLOCK is named in other expressions: it is computed once, before the launch.
-        block = dict(launch.numbers).get("BLOCK")
-        if block is not None:
-            self.lines.append(f"BLOCK = {block}")
-            keywords = [k if not k.startswith("BLOCK=") else "BLOCK=BLOCK" for k in keywords]
-        grid = "".join(f"{text}, " for text in launch.grid)
-        self.lines.append(f"{launch.kernel}[({grid})]({', '.join([*arguments.values(), *keywords])})")
+        if "BLOCK" in numbers:
+            self.lines.append(f"BLOCK = {numbers['BLOCK']}")
+            numbers["BLOCK"] = "BLOCK"
+        if launch.symbols() - set(self.plan.graph.symbols):
+            keywords = [f"{name}={text}" for name, text in (numbers | launch.options).items()]
+            grid = "".join(f"{text}, " for text in launch.grid)
+            self.lines.append(f"{launch.kernel}[({grid})]({', '.join([*arguments.values(), *keywords])})")
+            return
+        grid = ", ".join([*launch.grid, *["1"] * (_GRID - len(launch.grid))])
+        options = ", ".join(f"{name!r}: {value}" for name, value in launch.options.items())
+        given = ", ".join((arguments | numbers)[name] for name in printed.parameters())
+        self.lines.append(f"_launch(launched, {self.places}, {launch.kernel}, ({grid}), {{{options}}}, {given})")
+        self.places += 1

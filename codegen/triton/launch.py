@@ -25,7 +25,16 @@ def _fit(x, strides=None):
         return x if fits else x.clone(memory_format=torch.contiguous_format)
     if not x.data_ptr() & 15 and all(n == 1 or a == b for n, a, b in zip(x.shape, x.stride(), strides)):
         return x
-    return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)"""
+    return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)
+
+
+def _launch(launched, place, kernel, grid, options, *arguments):
+    \"\"\"Launch ``kernel``: what Triton compiled of it for these sizes is kept under ``place``.\"\"\"
+    compiled = launched.get(place)
+    if compiled is None:
+        launched[place] = kernel[grid](*arguments, **options)
+    else:
+        compiled[grid](*arguments)"""
 """Functions that launches use."""
 
 _NAMES = {
@@ -62,6 +71,11 @@ class Launch:
     layouts: dict[str, Layout] = field(default_factory=dict)
     """Parameters that take a value of the graph in place, strides and all, instead of contiguous."""
 
+    def symbols(self) -> set[str]:
+        """What decides which of a kernel's compiled forms is launched."""
+        offsets = [python_poly(layout.offset) for layout in self.layouts.values()]
+        return set().union(*map(symbols_in, (*dict(self.numbers).values(), *self.options.values(), *offsets)))
+
     def shifts(self) -> Iterator[tuple[str, str]]:
         """Parameters that may begin between multiples of 16 bytes, and how many bytes behind one, as expressions."""
         for parameter, _, dtype in self.tensors:
@@ -81,8 +95,15 @@ class TritonKernel:
 
     def compiled_in(self) -> set[str]:
         """Parameters that are ``tl.constexpr``."""
-        signature = self.text.partition(f"def {self.launch.kernel}(")[2].partition("):\n")[0]
-        return set(re.findall(r"(\w+): tl\.constexpr", signature))
+        return set(re.findall(r"(\w+): tl\.constexpr", self._signature))
+
+    def parameters(self) -> list[str]:
+        """Names of all parameters, in order."""
+        return re.findall(r"(?:^|,)\s*(\w+)", self._signature)
+
+    @property
+    def _signature(self) -> str:
+        return self.text.partition(f"def {self.launch.kernel}(")[2].partition("):\n")[0]
 
 
 def evaluate(expression: str | int, symbols: dict[str, int]) -> Any:

@@ -71,6 +71,12 @@ class LaunchTable:
         compiled = f"_keys{end}({arguments}) <= _COMPILED{upper}"
         size_conditions = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
         sizes = [f"    ({''.join(f'{symbols[name]}, ' for name in self.symbols)})," for symbols in self.sizes]
+        launched = [
+            "@functools.lru_cache(maxsize=256)",
+            f"def _launched{end}({', '.join(['device', *self.symbols])}):",
+            '    """What was launched for these sizes, by place in the call."""',
+            "    return {}",
+        ]
         keys_text = "\n".join(
             [
                 f"def _keys{end}({arguments}):",
@@ -98,6 +104,9 @@ class LaunchTable:
                 "",
                 "",
                 name_repeated(listed_text, sizes_only=True),
+                "",
+                "",
+                *launched,
             ]
         )
 
