@@ -12,10 +12,12 @@ from ..bus import Bus
 from ..graph.worth_profiling import uses_profilers, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
-from ..hardware.harness.timing.effort import USUAL, Effort
+from ..hardware.harness.timing.effort import Effort
 from ..hardware.harness.timing.one_by_one import doubt
 from ..schemas import (
+    DEADLINE,
     FROM_SEED,
+    BaselineReport,
     BaselinesMeasured,
     CandidateProfiled,
     CandidateVerified,
@@ -38,14 +40,18 @@ LEAST_SPEEDUP = 0.9
 """Finalists whose judged interval lies below are not timed in ordinary processes: they are slower there, too."""
 
 MOST_PATIENCE_S = 900.0
-"""How long finalists wait for a baseline that is compiled in the background: without it a win may be none."""
+"""How long finalists of a session without minutes wait for baselines in the background: without them a win may be
+none. Where it has minutes they wait until its finalists must be confirmed."""
 SHARE_OF_TIME = 0.25
-"""The same as a share of the session's minutes, where it has some."""
+"""The same as a share of the minutes where a session has one candidate, or was resumed: nobody knows what is left."""
 
 OVERTIME = 0.125
 """Share of its minutes that a session without a deadline may take beyond them before its finalists are timed in no
 further processes."""
 LEAST_OVERTIME_S = 30.0
+
+OUT_OF_TIME = ("minutes", DEADLINE, "interrupted")
+"""Reasons of a stop after which finalists wait for no baseline."""
 
 log = structlog.get_logger(__name__)
 
@@ -77,9 +83,7 @@ class Profiler:
             if uses_profilers(opened):
                 self._device.prepare_profilers()
             report = await self._device.baselines(opened.problem, opened.facts)
-            if opened.confirmations:
-                pending = [status.name for status in report.statuses if status.pending]
-                self._device.get_ordinary_ready(opened.problem, opened.facts, pending)
+            self._get_ordinary_ready(work, report)
             return [Answer(BaselinesMeasured(report=report))]
         thorough = isinstance(work.event, ConfirmationPlanned)
         compiled = _compiled(work)
@@ -89,8 +93,6 @@ class Profiler:
             *(opened.problem, opened.facts, source, compiled),
             thorough=thorough,
             effort=_effort(work),
-            # A session of one candidate has nothing else to do meanwhile.
-            patience=_patience(work) if thorough or opened.budget == 1 else 0.0,
             limits=_limits(work),
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
@@ -99,11 +101,16 @@ class Profiler:
             profile = await self._as_handed_over(work, profile, source)
         return [*self._joined(work), Answer(_profile_event(profile, thorough))]
 
+    def _get_ordinary_ready(self, work: Work, report: BaselineReport) -> None:
+        if work.opened.confirmations:
+            pending = [status.name for status in report.statuses if status.pending]
+            self._device.get_ordinary_ready(work.opened.problem, work.opened.facts, pending)
+
     def _joined(self, work: Work) -> list[Answer]:
-        """The baselines again, once those have joined that were still compiled when they were measured first."""
+        """The baselines again, with those that were still compiled when they were measured before and have joined."""
         now = self._device.joined(work.opened.problem, work.opened.facts)
-        if now is not None and work.opened.confirmations:
-            self._device.get_ordinary_ready(work.opened.problem, work.opened.facts)
+        if now is not None:
+            self._get_ordinary_ready(work, now)
         return [] if now is None else [Answer(BaselinesMeasured(report=now), node="")]
 
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
@@ -186,28 +193,43 @@ def _may_win(work: Work, profile: ProfileReport) -> bool:
     return work.event.rank == 1 or chosen.high > LEAST_SPEEDUP
 
 
-def _patience(work: Work) -> float:
-    """Seconds that a finalist waits for a baseline in the background: none once the session is out of time, or where a
-    win is measured against another baseline, which is there."""
-    if work.graph.stop is not None or work.opened.against != "best":
+def _patience_s(work: Work) -> float:
+    """Seconds that a finalist waits for baselines in the background: none once the session is out of time."""
+    opened, stop = work.opened, work.graph.stop
+    if stop is not None and stop.reason in OUT_OF_TIME:
         return 0.0
-    minutes = work.opened.minutes
-    return MOST_PATIENCE_S if minutes is None else min(MOST_PATIENCE_S, SHARE_OF_TIME * minutes * 60)
+    if opened.minutes is None:
+        return MOST_PATIENCE_S
+    left_s = _left_s(work) - opened.spent_s
+    if left_s < 0 < opened.reserve:
+        # A deadline would have closed it: it was resumed, and has minutes that its opening does not tell.
+        return SHARE_OF_TIME * 60 * opened.minutes
+    return max(0.0, left_s - 60 * opened.reserve)
+
+
+def _left_s(work: Work) -> float:
+    """Seconds of the session's minutes that are left; below 0 once they are over."""
+    assert work.opened.minutes is not None
+    return 60 * work.opened.minutes - (time.time_ns() - work.graph.opened_ns) / 1e9
 
 
 def _effort(work: Work) -> Effort:
     """In how many processes a candidate is timed; a finalist's are no more once its session is out of time."""
+    opened, now = work.opened, time.monotonic()
     if not isinstance(work.event, ConfirmationPlanned):
-        return USUAL
-    opened, until = work.opened, math.inf
+        # A session of one candidate has nothing else to do meanwhile.
+        share_s = math.inf if opened.minutes is None else SHARE_OF_TIME * 60 * opened.minutes
+        patience_s = min(share_s, _patience_s(work)) if opened.budget == 1 else 0.0
+        return Effort(against=opened.against, patient_until=now + patience_s)
+    until = math.inf
     if opened.minutes is not None:
-        seconds = 60 * opened.minutes
         # Where the session closes with its minutes, half of what it keeps for its finalists is for the last process.
-        beyond = -30 * opened.reserve if opened.reserve else max(LEAST_OVERTIME_S, OVERTIME * seconds)
-        left = seconds + beyond - (time.time_ns() - work.graph.opened_ns) / 1e9
+        beyond_s = -30 * opened.reserve if opened.reserve else max(LEAST_OVERTIME_S, OVERTIME * 60 * opened.minutes)
+        left_s = _left_s(work) + beyond_s
         # One that is later and was not asked to stop was resumed: it has minutes that its opening does not tell.
-        until = time.monotonic() + left if left > 0 or work.graph.stop is not None else math.inf
-    return Effort(processes=work.event.processes, against=opened.against, until=until)
+        until = now + left_s if left_s > 0 or work.graph.stop is not None else math.inf
+    patient_until = now + _patience_s(work)
+    return Effort(processes=work.event.processes, against=opened.against, until=until, patient_until=patient_until)
 
 
 def _profile_event(report: ProfileReport, confirmation: bool) -> Event:

@@ -78,7 +78,7 @@ class Device:
             baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``; by default the pool's.
             secret: What seeds are derived from; by default one that nobody knows, another for each problem.
             accelerator: Which of the hardware's accelerators to run on, from 0; of no meaning for a processor.
-            background: Whether max-autotune is compiled while candidates are judged against the other baselines.
+            background: Whether baselines that take long to compile join while candidates are judged against others.
         """
         self.home = home
         """Folder for caches; the user's own files are there, too."""
@@ -230,21 +230,19 @@ class Device:
         *,
         thorough: bool = False,
         effort: Effort = USUAL,
-        patience: float = 0.0,
         limits: tuple[str, ...] = (),
     ) -> ProfileReport:
         """Time a candidate against the baselines, interleaved, with the machine for itself; at every timed shape.
 
-        ``effort``: in how many processes at each shape, and until when. ``patience``: seconds that a baseline in the
-        background is waited for; without it, :attr:`.Timing.absent` says so. ``limits``: on which inputs alone the
-        verifier found it right.
+        ``effort``: in how many processes at each shape, and until when; :attr:`.Timing.absent` names late baselines
+        that were not there. ``limits``: on which inputs alone the verifier found it right.
         """
         if not compile_report.ok:
             return ProfileReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         self._facts[problem.sha256] = facts
-        timed = partial(self._profiled, problem, facts, source, compile_report, thorough, effort, patience, limits)
+        timed = partial(self._profiled, problem, facts, source, compile_report, thorough, effort, limits)
         async with self._using(problem):
             reports = await self.memory.unless_short(problem, timed, shortage.reports)
         return several_shapes.profile_of(facts.timed, reports)
@@ -257,15 +255,16 @@ class Device:
         compile_report: CompileReport,
         thorough: bool,
         effort: Effort,
-        patience: float,
         limits: tuple[str, ...],
     ) -> list[ProfileReport]:
         """Reports at the timed shapes, up to the first at which it is not timed."""
         reports: list[ProfileReport] = []
         for shape in facts.timed:
             timing = self._timing_of(problem, shape)
+            # Which baselines are late shows once they are prepared; those that join are prepared then.
+            await timing.prepare(facts.at(shape), self._lease)
             async with contextlib.AsyncExitStack() as held:
-                absent = await held.enter_async_context(self._late.compared(problem.sha256, shape.name, patience))
+                absent = await held.enter_async_context(self._late.compared(problem.sha256, shape.name, effort))
                 await timing.prepare(facts.at(shape), self._lease)
                 cases = await held.enter_async_context(self._alone_if_large(problem))
                 if cases.large:

@@ -5,21 +5,22 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts, sha256
 from ..machine.lease import Lease
 from ..machine.roofline import roofline
-from ..machine.slices import NO_LIMIT, in_slices
+from ..machine.slices import in_slices
 from ..processes.messages import HOST, Done, Failure
-from ..processes.worker import Worker, WorkerConfused, WorkerDied
-from .deaths import BaselinesDied, Deaths, dead, ended_in_words
+from ..processes.worker import Worker, WorkerDied
+from .baseline_compilation import BUILD_SECONDS, LATE_AFTER_SECONDS, WORK_SECONDS, build, missing, pending, upload
+from .deaths import BaselinesDied, Deaths, dead
 from .inputs.input_sets import LEAST_BATCHES, InputSets
 from .launcher import Launcher
 from .messages.batch import Batch, Lay, Warm
-from .messages.commands import Opened, Release
-from .messages.timing import IDLE, Build, Built, Time, Timed, Upload
+from .messages.commands import Release
+from .messages.timing import IDLE, Time, Timed
 from .recordings import Recordings
 from .reference_process import MAIN_SEEDS, ask_reference
 from .timed_shape import TimedShape
@@ -28,8 +29,6 @@ from .timing.idle_check import until_idle
 from .timing.interleaved import EVENTS, GRAPH, Implementation
 from .timing.timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 
-BUILD_SECONDS = 180.0
-"""Limit for compiling one baseline. One that takes longer is reported as missing."""
 QUICK_SAMPLES = 3
 FASTER = 4
 """The pool has input sets enough for a candidate that is so many times as fast as the fastest baseline."""
@@ -64,6 +63,8 @@ class BaselineProcess:
         self.recordings = self._no_recordings()
         self.late: dict[str, BaselineStatus] = {}
         """Baselines that are left out for now (:mod:`.late_baseline`), and what is said of them."""
+        self.hand_over: Callable[[str, Worker, asyncio.Task[BaselineStatus]], None] | None = None
+        """Takes a baseline that holds up the others, with the process that compiles it; None: it is waited for."""
         self.report: BaselineReport | None = None
         self.deaths = Deaths()
 
@@ -191,17 +192,19 @@ class BaselineProcess:
         return self.recordings.calls if self.recordings else MAIN_SEEDS
 
     async def _build_all(self, lease: Lease) -> list[BaselineStatus]:
-        """Every baseline's status. One that kills its process is left out of the next try."""
-        hopeless: dict[str, BaselineStatus] = {}
+        """Every baseline's status. One that takes its process along, dead or late, is left out of the next try."""
+        left_out: dict[str, BaselineStatus] = {}
         while True:
             statuses: list[BaselineStatus] = []
             async with lease.shared():
                 await self._restart()
             for name in self._baseline_names:
-                status = hopeless.get(name) or self.late.get(name) or await self._built(name, lease)
+                # Later it is in the caches, or other candidates were compared with it.
+                may_be_late = self.report is None and any(status.ok for status in statuses)
+                status = left_out.get(name) or self.late.get(name) or await self._built(name, lease, may_be_late)
                 statuses.append(status)
                 if not (self._worker and self._worker.alive):
-                    hopeless[name] = status
+                    left_out[name] = status
                     break
             else:
                 return statuses
@@ -220,42 +223,34 @@ class BaselineProcess:
         await self.timed.host.shapes()
         self._worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
         try:
-            await ask_reference(self._worker, self.timed.host.command, Opened)
-            state = await self.timed.state()
-            for case in await self.timed.cases():
-                await ask_reference(self._worker, Upload(inputs=case.inputs, state=state), Done, [case.file])
+            await upload(self._worker, self.timed)
         except WorkerDied as error:
             raise dead(error, self._worker) from error
 
-    async def _built(self, name: str, lease: Lease) -> BaselineStatus:
-        """Compile a baseline; on an accelerator it stands still while others time something there."""
-        assert self._worker is not None
-        if self.on_processor:
-            async with lease.shared():
-                return await self._build(name, BUILD_SECONDS)
-        try:
-            return await in_slices(lambda: self._build(name, NO_LIMIT), lease, self._worker.send, limit_s=BUILD_SECONDS)
-        except TimeoutError:
-            return _missing(name, BUILD_SECONDS, f"not compiled within {BUILD_SECONDS:g} s")
+    async def _built(self, name: str, lease: Lease, may_be_late: bool = False) -> BaselineStatus:
+        """Compile a baseline in the process, which stands still while others time something on the device.
 
-    async def _build(self, name: str, seconds: float) -> BaselineStatus:
-        assert self._worker is not None
+        One that ``may_be_late`` and takes long is handed over with the process.
+        """
+        worker, hand_over = self._worker, self.hand_over if may_be_late else None
+        assert worker is not None
+        limit_s = BUILD_SECONDS if hand_over is None else WORK_SECONDS
+        work = in_slices(lambda: build(name, worker), lease, worker.send, limit_s=limit_s)
+        task = asyncio.create_task(work, name=f"compiling {name}")
         try:
-            built, _ = await self._worker.ask(Build(name=name), Built, seconds=seconds)
+            await asyncio.wait({task}, timeout=None if hand_over is None else LATE_AFTER_SECONDS)
+            if hand_over is None or task.done():
+                return await task
         except TimeoutError:
-            return _missing(name, BUILD_SECONDS, f"not compiled within {BUILD_SECONDS:g} s")
-        except (WorkerDied, WorkerConfused) as error:
-            return _missing(name, 0.0, f"its process {ended_in_words(error)}")
-        if isinstance(built, Failure):
-            return _missing(name, 0.0, built.message)
-        return BaselineStatus(
-            name=name,
-            ok=built.ok,
-            seconds=built.seconds,
-            detail=built.detail,
-            compiled=built.compiled,
-            kept=built.kept,
-        )
+            return missing(name, f"not compiled within {limit_s:g} s", limit_s)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        self._worker = None
+        self.late[name] = pending(name)
+        hand_over(name, worker, task)
+        return self.late[name]
 
     async def _measure(
         self, statuses: list[BaselineStatus], facts: ProblemFacts, lease: Lease, started: float
@@ -378,7 +373,3 @@ class BaselineProcess:
         if isinstance(batch, Failure):
             raise BaselinesDied(f"{command.name} failed although it was built: {batch.message}\n{batch.log}")
         return batch
-
-
-def _missing(name: str, seconds: float, why: str) -> BaselineStatus:
-    return BaselineStatus(name=name, ok=False, seconds=seconds, detail=why)

@@ -25,6 +25,9 @@ class Effort:
     """The baseline that a win is measured against."""
     until: float = math.inf
     """On the monotonic clock: no further process is begun afterwards, only the first always is."""
+    patient_until: float = 0.0
+    """On the monotonic clock: until then baselines that are compiled in the background are waited for, those alone that
+    count where a win is measured :attr:`against` a baseline."""
 
     @property
     def is_late(self) -> bool:

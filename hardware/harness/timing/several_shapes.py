@@ -127,7 +127,9 @@ def _statuses(shapes: Sequence[ShapeBaselines]) -> tuple[BaselineStatus, ...]:
             detail = status.detail if status.ok else f"at shape {shape.shape}: {status.detail}"
             if before is None or (before.ok and not status.ok):
                 seconds = status.seconds + (before.seconds if before else 0.0)
-                statuses[status.name] = BaselineStatus(name=status.name, ok=status.ok, seconds=seconds, detail=detail)
+                statuses[status.name] = BaselineStatus(
+                    name=status.name, ok=status.ok, seconds=seconds, detail=detail, pending=status.pending
+                )
     return tuple(statuses.values())
 
 
