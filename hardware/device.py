@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msgspec.structs import replace
-
 from ..schemas import (
     Artifact,
     BaselineReport,
@@ -33,7 +31,7 @@ from .finished_files import FinishedFiles
 from .harness import inspection, judgement, judging, profiling, shortage
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
-from .harness.late_baseline import LateBaselines
+from .harness.late_baseline import LateBaselines, without
 from .harness.launcher import Launcher
 from .harness.memory_demand import capacity_of
 from .harness.problem_memory import ProblemMemory
@@ -264,7 +262,7 @@ class Device:
             # Which baselines are late shows once they are prepared; those that join are prepared then.
             await timing.prepare(facts.at(shape), self._lease)
             async with contextlib.AsyncExitStack() as held:
-                absent = await held.enter_async_context(self._late.compared(problem.sha256, shape.name, effort))
+                late = await held.enter_async_context(self._late.compared(problem.sha256, shape.name, effort))
                 await timing.prepare(facts.at(shape), self._lease)
                 cases = await held.enter_async_context(self._alone_if_large(problem))
                 if cases.large:
@@ -283,9 +281,7 @@ class Device:
                     effort=effort,
                     limits=limits,
                 )
-            if absent and report.timing is not None:
-                report = replace(report, timing=replace(report.timing, absent=absent))
-            reports.append(report)
+            reports.append(without(report, late))
             if report.timing is None:
                 break
         return reports

@@ -129,6 +129,9 @@ class Timing(Schema, frozen=True, kw_only=True):
     """Baselines of the pool that this run was to have and had not, by name, and why; a clause. Empty in older
     events, which had all that could be compiled."""
 
+    pending: tuple[str, ...] = ()
+    """Those of :attr:`absent` that were still being compiled, and may join. Empty in older events."""
+
     def baseline(self, against: str) -> str:
         """Name of the baseline that a win counts against: the one that ``against`` names, if it was timed, else the
         best."""

@@ -16,6 +16,7 @@ from ...schemas import (
     ProfilingFailed,
     ShapeSpeedup,
     SynthesisFailed,
+    Timing,
     VerificationFailed,
 )
 from ...schemas.pool import BASELINE_NAMES
@@ -97,11 +98,20 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         broken_contract=_broken_contract(graph, report),
         shapes=shapes,
         absent=timing.absent,
+        pending=timing.pending,
+        speedups=_against_all(graph, timing),
         roofline_fraction=roofline.fraction if roofline else None,
-        evidence=(*analysis.findings, *evidence.of_load(timing), *evidence.of_family(graph, node, speedup)),
+        evidence=(*analysis.findings, *evidence.of_load(timing), *evidence.of_family(graph, node, speedup, timing)),
         advice=analysis.advice,
         confirmation=confirmation,
     )
+
+
+def _against_all(graph: SearchGraph, timing: Timing) -> dict[str, float]:
+    """The medians against all baselines, where somebody was timed while more of them were pending."""
+    diagnoses = (node.confirmation_diagnosis or node.diagnosis for node in graph.own())
+    has_joined = any(diagnosis and set(diagnosis.pending) > set(timing.pending) for diagnosis in diagnoses)
+    return {name: speedup.median for name, speedup in timing.speedup.items()} if has_joined else {}
 
 
 def _by_shape(report: ProfileReport, baseline: str) -> tuple[ShapeSpeedup, ...]:

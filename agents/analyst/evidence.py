@@ -52,12 +52,16 @@ def of_load(timing: Timing) -> Iterator[Finding]:
         )
 
 
-def of_family(graph: SearchGraph, node: str, speedup: Interval) -> Iterator[Finding]:
+def of_family(graph: SearchGraph, node: str, speedup: Interval, timing: Timing) -> Iterator[Finding]:
     """What the change from the parent did, tunable by tunable where a config tells."""
     record = graph.nodes.get(node)
     parent = graph.nodes.get(record.parent) if record else None
     if record is None or parent is None or parent.fitness <= 0 or record.candidate is None:
         return
+    before = parent.confirmation_diagnosis or parent.diagnosis
+    if before is not None and set(before.pending) > set(timing.pending):
+        # The parent was not compared with what has joined since.
+        speedup = timing.speedup.get(before.against, speedup)
     opened = graph.opened
     changed = ", ".join(_changes(parent, record.candidate.recipe)) or "its source"
     if opened is not None and opened.heeds_files and not (record.candidate.recipe and _config(parent)):

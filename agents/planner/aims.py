@@ -33,11 +33,15 @@ def reached(state: PlannerState, opened: SessionOpened, finalist: PlannedNode) -
 
 
 def seeming(state: PlannerState, opened: SessionOpened) -> PlannedNode | None:
-    """A candidate that reaches an aim by its first timing, which may be false: it is to be timed as a finalist."""
+    """A candidate that reaches an aim by its first timing, which may be false: it is to be timed as a finalist.
+
+    One that reaches a target is not, while baselines are pending: nothing is planned until a finalist was timed.
+    """
     nodes = (state.nodes[name] for name in state.seeming)
     state.seeming = [node.name for node in nodes if not node.confirmed and _aim_of(state, opened, node)]
-    return state.nodes[state.seeming[0]] if state.seeming else None
+    seeming_now = (state.nodes[name] for name in state.seeming)
+    return next((node for node in seeming_now if not (node.pending and _aim_of(state, opened, node) == "target")), None)
 
 
 def _aim_of(state: PlannerState, opened: SessionOpened, node: PlannedNode) -> str:
-    return aim_of(state, opened, [node.speedup], node.roofline_fraction) if node.is_correct else ""
+    return aim_of(state, opened, [node.expected], node.roofline_fraction) if node.is_correct else ""

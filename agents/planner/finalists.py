@@ -51,10 +51,10 @@ def _ranked(state: PlannerState, opened: SessionOpened, without: Sequence[Planne
     correct = [
         node
         for node in state.correct()
-        if not (node.inherited or node in without or (node.speedup and node.speedup.high < opened.hopeless_below))
+        if not (node.inherited or node in without or (node.expected and node.expected.high < opened.hopeless_below))
     ]
     # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
-    return sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))
+    return sorted(correct, key=lambda node: -(node.expected.low if node.expected else 0.0))
 
 
 def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
@@ -103,11 +103,11 @@ def _next_in_time(state: PlannerState, opened: SessionOpened) -> list[PlannedNod
     """Once time is nearly over: the next best candidate after a finalist that is no win, or one that was judged since
     and is faster than a win, while a deadline ends all."""
     confirmed = [node for node in state.own() if node.confirmed]
-    wins = [node.speedup.low for node in confirmed if node.is_win and node.speedup]
+    wins = [node.expected.low for node in confirmed if node.is_win and node.expected]
     if state.finishing != "minutes" or not opened.reserve or (wins and not opened.awaits_hand_ins):
         return []
     count = _count(opened)
     ranked = _ranked(state, opened, confirmed)
     if wins:
-        ranked = [node for node in ranked if node.speedup and node.speedup.low > max(wins)]
+        ranked = [node for node in ranked if node.expected and node.expected.low > max(wins)]
     return ranked[:1] if _standing(confirmed) < count else []

@@ -30,6 +30,7 @@ from .choices import asks_a_model, candidates, chosen, offer
 from .closing import closing
 from .dispatch import dispatch_plan
 from .finalists import confirmation, first_finalists, further_finalists, is_refuted
+from .joined import rank_alike
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
 from .state import NOISE, PlannedNode, PlannerState
@@ -101,9 +102,10 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     if node is None or name not in state.in_flight:
         return
     state.in_flight.discard(name)
+    rank_alike(state, event)
     node.verdict, node.fitness, node.speedup = event.verdict, event.fitness, event.speedup
     node.against, node.roofline_fraction, node.advice = event.against, event.roofline_fraction, event.advice
-    node.shapes, node.absent = event.shapes, event.absent
+    node.shapes, node.absent, node.pending = event.shapes, event.absent, event.pending
     node.synthesis_failed = event.verdict is Verdict.synthesis_failed
     node.failure, node.summary = failure_reason(event) if node.synthesis_failed else "", event.summary
     count_failure(state, event)
@@ -129,12 +131,14 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     if name in state.confirming:
         state.confirming.remove(name)
         node = state.nodes[name]
-        first = node.speedup
+        rank_alike(state, event)
+        first = node.expected
         node.confirmations += 1
         node.summary = event.summary
         node.verdict, node.fitness = event.verdict, event.fitness
         node.speedup, node.against = event.speedup, event.against or node.against
-        node.shapes, node.absent = event.shapes, event.absent
+        node.shapes, node.absent, node.pending = event.shapes, event.absent, event.pending
+        node.joined_ratio = 1.0
         node.ordinary, node.ordinary_against = event.ordinary, event.ordinary_against
         node.ordinary_missing, node.broken_contract = event.ordinary_missing, event.broken_contract
         node.roofline_fraction = event.roofline_fraction

@@ -30,6 +30,10 @@ class PlannedNode:
     """Its speedups by shape, where several are timed."""
     absent: dict[str, str] = field(default_factory=dict)
     """Baselines that it was not compared with, and why."""
+    pending: tuple[str, ...] = ()
+    """Those of them that may still join: they had not, by the latest diagnosis of all."""
+    joined_ratio: float = 1.0
+    """What :attr:`speedup` is to be multiplied with, now that baselines have joined that it was not compared with."""
     roofline_fraction: float | None = None
     advice: tuple[Advice, ...] = ()
     children: list[str] = field(default_factory=list)
@@ -75,6 +79,15 @@ class PlannedNode:
     def obstacle(self) -> str:
         """Why it cannot be a win, whatever its intervals are; empty if it can."""
         return self.broken_contract or ("" if self.counts_device_alone else self.ordinary_missing)
+
+    @property
+    def expected(self) -> Interval | None:
+        """Its speedup as far as it can be known against baselines that joined later: what it is ranked by."""
+        if self.speedup is None or self.joined_ratio == 1.0:
+            return self.speedup
+        ends = (self.speedup.median, self.speedup.low, self.speedup.high)
+        median, low, high = (end * self.joined_ratio for end in ends)
+        return Interval(median=median, low=low, high=high)
 
     @property
     def worst_shape(self) -> tuple[str, Interval] | None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...schemas import BaselineStatus, HarnessError, ShapeFacts
+from ...schemas import BaselineStatus, HarnessError, ProfileReport, ShapeFacts
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
@@ -34,6 +34,15 @@ MAX_AUTOTUNE = "max_autotune"
 """The baseline that is late from the beginning: it takes a minute where the others take seconds."""
 
 LATE = "it was still being compiled when the session had no more time for it"
+
+
+def without(report: ProfileReport, late: Sequence[BaselineStatus]) -> ProfileReport:
+    """``report`` with what it was not compared with."""
+    if report.timing is None or not late:
+        return report
+    absent = {status.name: LATE if status.pending else status.detail for status in late}
+    pending = tuple(status.name for status in late if status.pending)
+    return replace(report, timing=replace(report.timing, absent=absent, pending=pending))
 
 
 class BackgroundCompilation:
@@ -65,10 +74,10 @@ class BackgroundCompilation:
         return {*self._names, *self._tasks}
 
     @contextlib.asynccontextmanager
-    async def compared(self, effort: Effort) -> AsyncIterator[dict[str, str]]:
+    async def compared(self, effort: Effort) -> AsyncIterator[tuple[BaselineStatus, ...]]:
         """Time a candidate in the body, against those that are there while ``effort`` is patient.
 
-        The body gets why others are not there, by name. None comes in the middle of another body: all processes of a
+        The body gets what is said of the others. None comes in the middle of another body: all processes of a
         candidate are timed against the same baselines.
         """
         self.start()
@@ -83,8 +92,7 @@ class BackgroundCompilation:
                     self._join(name, self._tasks[name].result())
             self._users += 1
         try:
-            late = self._timing.late.values()
-            yield {status.name: LATE if status.pending else status.detail for status in late}
+            yield tuple(self._timing.late.values())
         finally:
             async with self._changed:
                 self._users -= 1
@@ -190,14 +198,14 @@ class LateBaselines:
             compilation.start()
 
     @contextlib.asynccontextmanager
-    async def compared(self, key: str, shape: str, effort: Effort) -> AsyncIterator[dict[str, str]]:
-        """As :meth:`BackgroundCompilation.compared`; the body gets :attr:`.Timing.absent`."""
+    async def compared(self, key: str, shape: str, effort: Effort) -> AsyncIterator[tuple[BaselineStatus, ...]]:
+        """As :meth:`BackgroundCompilation.compared`."""
         compilation = self._by_problem[key].get(shape)
         if compilation is None:
-            yield {}
+            yield ()
             return
-        async with compilation.compared(effort) as absent:
-            yield absent
+        async with compilation.compared(effort) as late:
+            yield late
 
     def is_news(self, key: str) -> bool:
         """Whether more of a problem have come to an end, at all shapes, since this was asked last; True once."""

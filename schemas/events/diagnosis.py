@@ -33,6 +33,11 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     """The speedups at every timed shape, where there are several: the others are their weighted geometric means."""
     absent: dict[str, str] = {}
     """As :attr:`.Timing.absent`: baselines that it was not compared with, and why."""
+    pending: tuple[str, ...] = ()
+    """As :attr:`.Timing.pending`: baselines that were still being compiled."""
+    speedups: dict[str, float] = {}
+    """Medians against all baselines, where others were timed before one of these had joined: so they can be ranked
+    together. Else empty."""
     roofline_fraction: float | None = None
     evidence: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

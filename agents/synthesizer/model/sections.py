@@ -13,6 +13,7 @@ from ....schemas import (
     ProblemFacts,
     Skill,
 )
+from ....schemas.pool import BASELINE_NAMES
 from ..backend import Attempt
 from .extract import without_loader
 
@@ -122,9 +123,12 @@ def outcome(attempt: Attempt) -> str:
     """``n7: correct, 1.42x``."""
     if attempt.verdict is None:
         return f"{attempt.node}: still being evaluated"
-    speed = f", {attempt.fitness:.3g}x the best baseline's speed" if attempt.fitness > 0 else ""
+    best = "the best baseline"
+    if attempt.diagnosis is not None and attempt.diagnosis.pending:
+        best = BASELINE_NAMES.get(attempt.diagnosis.against, best)  # others have joined since, or will
+    speed = f", {attempt.fitness:.3g}x {best}'s speed" if attempt.fitness > 0 else ""
     if attempt.too_noisy is not None:
-        speed = f", speed against the best baseline {attempt.too_noisy}"
+        speed = f", speed against {best} {attempt.too_noisy}"
     return f"{attempt.node}: {attempt.verdict.value}{speed}"
 
 

@@ -49,6 +49,7 @@ def timing_of(shapes: Sequence[ShapeTiming]) -> Timing:
         warm_ms=_means([timing.warm_ms for timing in timings], weights),
         shapes=tuple(shapes),
         absent={name: why for timing in timings for name, why in timing.absent.items()},
+        pending=tuple(dict.fromkeys(name for timing in timings for name in timing.pending)),
     )
 
 

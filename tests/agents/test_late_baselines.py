@@ -1,0 +1,158 @@
+"""Baselines that join late: who was timed before is ranked beside who is compared with them, and finalists wait."""
+
+import time
+
+import pytest
+from msgspec.structs import replace
+from planner_ring import Ring
+
+import given
+from kernelswarm.agents.analyst.diagnose import diagnose
+from kernelswarm.agents.profiler import MOST_PATIENCE_S, SHARE_OF_TIME, _effort
+from kernelswarm.agents.runtime import Work
+from kernelswarm.agents.synthesizer.model.sections import outcome
+from kernelswarm.agents.synthesizer.request import attempt_of
+from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.hardware.harness.late_baseline import LATE
+from kernelswarm.hardware.harness.timing.effort import Effort
+from kernelswarm.schemas import (
+    IDLE,
+    CandidateProfiled,
+    CandidateVerified,
+    ConfirmationPlanned,
+    Event,
+    NodeDiagnosed,
+    NodePlanned,
+    ProfileReport,
+    SessionClosed,
+    StopRequested,
+    Timing,
+    Verdict,
+    VerifyReport,
+)
+
+MINUTES = 10.0
+RESERVE = 1.0
+SLACK_S = 60.0
+"""Between the opening's time as a test says it and the moment at which it is read."""
+
+
+def early(speedup: float, **changes: object) -> NodeDiagnosed:
+    """Of a candidate that was timed against eager alone."""
+    pending = ("compile",)
+    return given.diagnosed(speedup, against="eager", pending=pending, absent=dict.fromkeys(pending, LATE), **changes)
+
+
+def joined(speedup: float, eager: float, **changes: object) -> NodeDiagnosed:
+    """Of one that was compared with both."""
+    return given.diagnosed(speedup, against="compile", speedups={"eager": eager, "compile": speedup}, **changes)
+
+
+def test_who_was_timed_before_a_baseline_joined_is_ranked_as_if_after() -> None:
+    ring = Ring(budget=3, trusts_finalists=True, hopeless_below=0.9)
+    ring.tell(early(5.0), "n001")
+    ring.tell(early(2.0), "n002")
+    assert [node.name for node in ring.state.correct()] == ["n001", "n002"]
+    decisions = ring.tell(joined(2.0, eager=8.0), "n003")
+    assert [node.name for node in ring.state.correct()] == ["n003", "n001", "n002"]
+    assert [node.fitness for node in ring.state.correct()] == pytest.approx([2.0, 1.25, 0.5])
+    assert ring.state.best_seen == pytest.approx(2.0), "it is progress"
+    assert [decision.node for decision in decisions] == ["n003", "n001"], "the other one is slower than torch.compile"
+    # What was measured stays what it was.
+    assert ring.state.nodes["n001"].speedup == given.interval(5.0)
+
+
+def test_a_finalist_that_is_compared_with_more_baselines_was_not_false_before() -> None:
+    ring = Ring(budget=1, trusts_finalists=True, confirmations=1)
+    ring.tell(early(5.0), "n001")
+    (closing,) = ring.tell(joined(0.99, eager=4.95, confirmation=True), "n001")
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
+    assert not ring.state.nodes["n001"].is_refuted and not ring.state.nodes["n001"].pending
+
+
+def test_no_target_is_reached_while_a_baseline_is_pending() -> None:
+    ring = Ring(budget=40, trusts_finalists=True, target=2.0)
+    for node, speedup in (("n001", 9.0), ("n002", 2.5)):
+        assert not any(isinstance(d.event, ConfirmationPlanned) for d in ring.tell(early(speedup), node))
+    decisions = ring.tell(joined(1.0, eager=4.0), "n003")
+    assert [(d.node, type(d.event)) for d in decisions] == [("n001", ConfirmationPlanned)], "2.25x of torch.compile"
+
+
+def test_what_was_pending_to_the_end_is_named() -> None:
+    ring = Ring(budget=1, trusts_finalists=True)
+    ring.tell(early(5.0), "n001")
+    (closing,) = ring.tell(early(4.0, confirmation=True), "n001")
+    assert isinstance(closing.event, SessionClosed) and closing.event.win
+    assert f"torch.compile was not compared: {LATE}" in closing.event.detail
+
+
+def profiled(timing: Timing) -> CandidateProfiled:
+    return CandidateProfiled(report=ProfileReport(verdict=Verdict.correct, isolation="x", timing=timing))
+
+
+def test_the_analyst_says_all_speedups_once_a_baseline_has_joined() -> None:
+    before = replace(given.against_all(1.0, eager=5.0), absent={"compile": LATE}, pending=("compile",))
+    after = given.against_all(1.0, eager=6.0, compile=1.5)
+    first = profiled(before)
+    diagnosis = diagnose(given.graph_with(("n001", first)), "n001", first)
+    assert diagnosis.pending == ("compile",) and not diagnosis.speedups
+    child = NodePlanned(parent="n001", intent="improve", memory="inherit", number=2, draw=1)  # type: ignore[arg-type]
+    graph = given.graph_with(
+        *(("n001", given.candidate()), ("n001", first), ("n001", diagnosis)),
+        *(("n002", child), ("n002", given.candidate("faster")), ("n002", profiled(after))),
+    )
+    second = diagnose(graph, "n002", profiled(after))
+    assert second.speedups == pytest.approx({"eager": 6.0, "compile": 1.5}) and not second.pending
+    (finding,) = (finding for finding in second.evidence if finding.name == "parent")
+    assert finding.value == "1.20x of n001" and "helped" in finding.meaning
+    assert "5x eager's speed" in outcome(attempt_of(graph.nodes["n001"]))
+    alone = diagnose(given.graph_with(("n001", profiled(after))), "n001", profiled(after))
+    assert not alone.speedups, "there is nobody to rank beside"
+
+
+def effort(event: Event, *events: Event, elapsed_s: float = 0.0, **opened: object) -> Effort:
+    graph = SearchGraph("s-test1")
+    begun_ns = time.time_ns() - round(elapsed_s * 1e9)
+    for told in (given.opened(**opened), *events):
+        graph.apply(given.envelope_of(told, at_ns=begun_ns), told)
+    return _effort(Work(given.envelope_of(event, node="n001"), event, graph, 1))
+
+
+def patience_s(event: Event, *events: Event, elapsed_s: float = 0.0, **opened: object) -> float:
+    asked = effort(event, *events, elapsed_s=elapsed_s, **opened)
+    return max(0.0, asked.patient_until - time.monotonic())
+
+
+FINALIST = ConfirmationPlanned(rank=1)
+CANDIDATE = CandidateVerified(report=VerifyReport(verdict=Verdict.correct, isolation="x"))
+TIMED: "dict[str, object]" = dict(minutes=MINUTES, reserve=RESERVE)
+
+
+@pytest.mark.parametrize(
+    ("event", "events", "elapsed_s", "opened", "expected_s"),
+    [
+        (FINALIST, [], 0.0, TIMED, 60 * (MINUTES - RESERVE)),
+        (FINALIST, [], 300.0, TIMED | dict(spent_s=60.0), 60 * (MINUTES - RESERVE) - 360),
+        (FINALIST, [], 60 * MINUTES - 30, TIMED, 0.0),
+        (FINALIST, [], 90 * MINUTES, TIMED, SHARE_OF_TIME * 60 * MINUTES),
+        (FINALIST, [], 0.0, dict(minutes=MINUTES), 60 * MINUTES),
+        (FINALIST, [], 90 * MINUTES, dict(minutes=MINUTES), 0.0),
+        (FINALIST, [], 0.0, {}, MOST_PATIENCE_S),
+        (FINALIST, [StopRequested(reason="minutes")], 0.0, TIMED, 0.0),
+        (FINALIST, [StopRequested(reason=IDLE)], 0.0, {}, MOST_PATIENCE_S),
+        (CANDIDATE, [], 0.0, TIMED, 0.0),
+        (CANDIDATE, [], 0.0, TIMED | dict(budget=1), SHARE_OF_TIME * 60 * MINUTES),
+    ],
+    ids=[
+        *("until the reserve", "what is left of it", "in the reserve", "resumed", "until the end", "overtime"),
+        *("without minutes", "out of time", "idle", "no finalist", "the only candidate"),
+    ],
+)
+def test_finalists_wait_until_they_must_be_confirmed(
+    event: Event, events: list[Event], elapsed_s: float, opened: dict[str, object], expected_s: float
+) -> None:
+    assert patience_s(event, *events, elapsed_s=elapsed_s, **opened) == pytest.approx(expected_s, abs=SLACK_S)
+
+
+def test_finalists_wait_for_what_a_win_is_measured_against() -> None:
+    assert effort(FINALIST, against="compile").against == "compile"
