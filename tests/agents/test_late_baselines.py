@@ -1,6 +1,8 @@
 """Baselines that join late: who was timed before is ranked beside who is compared with them, and finalists wait."""
 
+import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,13 +15,17 @@ from kernelswarm.agents.runtime import Work
 from kernelswarm.agents.synthesizer.model.sections import outcome
 from kernelswarm.agents.synthesizer.request import attempt_of
 from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.hardware.harness import baseline_process
 from kernelswarm.hardware.harness.late_baseline import LATE
 from kernelswarm.hardware.harness.timing.effort import Effort
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     IDLE,
+    BaselinesMeasured,
     CandidateProfiled,
     CandidateVerified,
     ConfirmationPlanned,
+    Envelope,
     Event,
     NodeDiagnosed,
     NodePlanned,
@@ -30,6 +36,9 @@ from kernelswarm.schemas import (
     Verdict,
     VerifyReport,
 )
+from kernelswarm.sessions.replay import Replay
+from kernelswarm.sessions.search import searching
+from kernelswarm.sessions.search_options import SearchOptions
 
 MINUTES = 10.0
 RESERVE = 1.0
@@ -156,3 +165,36 @@ def test_finalists_wait_until_they_must_be_confirmed(
 
 def test_finalists_wait_for_what_a_win_is_measured_against() -> None:
     assert effort(FINALIST, against="compile").against == "compile"
+
+
+@pytest.mark.thorough
+def test_a_session_times_against_eager_until_torch_compile_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole ring, real processes; torch.compile is late whatever it takes."""
+    monkeypatch.setattr(baseline_process, "LATE_AFTER_SECONDS", 0.0)
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools" / "late.toml").write_text(
+        'name = "late"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager", "compile"]\n'
+    )
+    (tmp_path / "small.py").write_text(given.SOURCE)
+
+    async def searched() -> list[tuple[Envelope, Event]]:
+        options = SearchOptions(budget=2, seed=3)
+        async with searching(load_problem(tmp_path / "small.py"), "late", options, home=tmp_path) as running:
+            return [entry async for entry in running.events()]
+
+    entries = asyncio.run(searched())
+    measured = [event.report for _, event in entries if isinstance(event, BaselinesMeasured)]
+    assert [[status.pending for status in report.statuses] for report in measured] == [[False, True], [False, False]]
+    profiles = [event for _, event in entries if isinstance(event, CandidateProfiled)]
+    for timing in (event.report.timing for event in profiles):
+        assert timing is not None and (
+            timing.absent == {"compile": LATE} or set(timing.speedup) == {"eager", "compile"}
+        )
+    finalists = [event.report.timing for event in profiles if event.confirmation]
+    assert finalists and all(timing is not None and not timing.absent for timing in finalists)
+    replay = Replay(entries[0][0].session)
+    for seq, (envelope, event) in enumerate(entries, 1):
+        replay.feed(seq, envelope, event)
+    assert replay.finish().status == "closed"
