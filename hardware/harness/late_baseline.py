@@ -33,7 +33,7 @@ from .validation_process import is_large_call
 MAX_AUTOTUNE = "max_autotune"
 """The baseline that is late from the beginning: it takes a minute where the others take seconds."""
 
-LATE = "it was still being compiled when the session had no more time for it"
+LATE = "it was still being compiled when the candidate was timed"
 
 
 def without(report: ProfileReport, late: Sequence[BaselineStatus]) -> ProfileReport:
