@@ -91,7 +91,9 @@ def test_what_stands_between_library_convolutions_with_channels_last_is_computed
     assert text.count(".permute(0, 2, 3, 1)") == 2 and "torch.ops.aten._convolution.default" in text
     groups = convolution(outputs=["conv"])
     grouped = [structs.replace(n, args=(*n.args[:8], 2)) if n.name == "conv" else n for n in groups.nodes]
-    tunables = [CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, ErrorBounds(5e-3)) for made in (both, groups)]
+    tunables = [
+        CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, ErrorBounds(5e-3)) for made in (both, groups)
+    ]
     assert [values["channels_last"][0] for values in tunables if values] == [True, False], "one alone gains nothing"
     left = gpu_plan(structs.replace(groups, nodes=tuple(grouped)), settings).externs
     assert "ks.convolution_last" not in {node.target for node in left}, "the library is slower there"
