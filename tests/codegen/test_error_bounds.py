@@ -47,6 +47,14 @@ def test_a_value_is_as_exact_as_the_results_behind_it(facts):
     assert [by_value[name] for name in convolutions(facts.graph)] == [EXACT, IN_TF32, IN_TF32]
 
 
+def test_a_running_variance_that_hides_errors_makes_no_convolution_exact(facts):
+    hidden = structs.replace(facts, error_bounds={**FIRST_EXACT, "4.running_var": 3e-6})
+    by_value = ErrorBounds.of_problem(hidden).by_value(facts.graph)
+    assert [by_value[name] for name in convolutions(facts.graph)] == [EXACT, IN_TF32, IN_TF32]
+    (first, second) = (by_value[n.name] for n in facts.graph.nodes if n.target == "aten.var_mean.correction")
+    assert (first, second) == (EXACT, 3e-6)
+
+
 def test_older_facts_have_one_bound_for_all(facts):
     bounds = ErrorBounds.of_problem(structs.replace(facts, error_bounds={}))
     assert bounds == ErrorBounds(EXACT)
