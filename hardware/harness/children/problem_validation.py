@@ -11,7 +11,7 @@ import torch
 
 from ....schemas import Graph, InputFact, ProblemError, ProblemFacts, ShapeFacts, Work
 from ...machine.floors import dense_operations
-from ...processes.messages import Spawn
+from ...processes.messages import HOST, Spawn
 from ..calls.answering import Refused, attempt, serve_commands
 from ..calls.backward import differentiated
 from ..calls.sleeping_threads import sleep_while_waiting
@@ -21,9 +21,13 @@ from ..messages.state import ATTRIBUTE
 from ..reference.effects import names_of
 from ..reference.examination import Examination, bytes_in, drawn, examined, fact_of
 from ..reference.problem import ReferenceProblem, open_reference
+from ..tensors import values
 from ..tensors.bounds import read_tolerance
 from ..tensors.tensor_placement import current_device
 from .reference import prepare_process
+
+MOST_COPIED = 1 << 20
+"""Bytes of a tensor of which capturing is given the numbers."""
 
 
 def serve(channel: socket.socket, request: Spawn) -> None:
@@ -50,10 +54,11 @@ def _validated(problem: Open) -> ProblemValidated:
     reference = open_reference(problem)
     _check_tolerance(reference, problem)
     main = drawn(reference, problem, reference.shapes[0])
-    # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
-    others = (drawn(reference, problem, name) for name in reference.shapes[1:])
-    captured = _capture(reference, main, others)
-    further = {name: _capture(reference, drawn(reference, problem, name)) for name in list(reference.timed)[1:]}
+    others = (_stand_ins(drawn(reference, problem, name)) for name in reference.shapes[1:])
+    captured = _capture(reference, _stand_ins(main), others)
+    further = {
+        name: _capture(reference, _stand_ins(drawn(reference, problem, name))) for name in list(reference.timed)[1:]
+    }
     reference.move_to_device()
     examination = examined(reference, problem, main)
     parameters = _parameters(examination.reference)
@@ -84,6 +89,18 @@ def _validated(problem: Open) -> ProblemValidated:
             peak_bytes=examination.peak_bytes,
         )
     )
+
+
+def _stand_ins(inputs: list[Any]) -> list[Any]:
+    """Inputs to capture with, in main memory: the graph names no device, and candidates put their tensors where the
+    inputs are. Capturing knows nothing of large ones but sizes, and to copy 6 GB from a device takes 6 s."""
+    return [values.mapped(value, _stand_in) for value in inputs]
+
+
+def _stand_in(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.device.type == HOST or tensor.layout is not torch.strided or tensor.nbytes <= MOST_COPIED:
+        return tensor.cpu()
+    return torch.empty_like(tensor, device=HOST)
 
 
 def _check_tolerance(reference: ReferenceProblem, problem: Open) -> None:

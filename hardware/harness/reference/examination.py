@@ -112,7 +112,7 @@ class Examination:
         return ", also with weights that keep the variance of activations" if self.tried_weights else ""
 
     def examine(self, name: str, taken: list[Any]) -> None:
-        """Examine the problem at one shape, on ``taken`` in main memory, which are emptied.
+        """Examine the problem at one shape, on ``taken``, which are emptied.
 
         Raises:
             Refused: it cannot be searched.
@@ -326,7 +326,7 @@ def bytes_in(fact: InputFact) -> int:
 
 
 def drawn(reference: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
-    """Inputs at ``shape`` in main memory, made sure to be ones that a candidate can be given."""
+    """Inputs at ``shape``, made sure to be ones that a candidate can be given; wherever they were drawn."""
     inputs = reference.draw(shape, FIXED_SEEDS[0])
     for index, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.device not in (torch.device("cpu"), current_device().device):
@@ -335,7 +335,7 @@ def drawn(reference: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
                 "on the cpu"
             )
         _check_value(problem, reference, index, value)
-    return [values.mapped(value, torch.Tensor.cpu) for value in inputs]
+    return inputs
 
 
 def _check_value(problem: Open, reference: ReferenceProblem, index: int, value: Any) -> None:
