@@ -11,6 +11,7 @@ from .build import is_float
 
 _MEAN_AND_VARIANCE = "aten.var_mean.correction"
 
+
 @dataclass(frozen=True)
 class ErrorBounds:
     """Relative errors, in the judge's measure."""

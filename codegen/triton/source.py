@@ -234,6 +234,10 @@ def _constants(shape: Shape, length: str, width: int) -> tuple[list[tuple[str, s
     if shape.row_split:
         total = sum(shape.row_split)
         return [("EVEN", f"({length}) == {total}")], max(1, min(32, shape.rows * shape.row_split[0] // share))
+    if shape.columns:
+        # What threads of other warps hold of a column is summed by all of them: 64 channels of 29 million columns took
+        # 9.1 ms with 32 warps, 5.3 with 4 to 16 (H100).
+        share = 1024
     constants = [("BLOCK", f"_pow2({length})"), ("EVEN", f"({length}) % BLOCK == 0")]
     return constants, f"max(1, min(32, {shape.rows} * BLOCK // {share}))"
 

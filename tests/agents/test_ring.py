@@ -94,7 +94,7 @@ def test_every_candidate_is_compiled_verified_timed_and_diagnosed(finished: Fini
     assert {series.name for series in best.confirmation.timing.series} == {"eager", "candidate"}
     assert len(best.confirmation.timing.rounds) == brief.PLAN.processes, "measuring is brief in tests"
     confirmed = [envelope.node for envelope, event in entries if isinstance(event, ConfirmationPlanned)]
-    assert len(confirmed) == len(set(confirmed)) == 3, "no finalist is measured again"
+    assert len(confirmed) == len(set(confirmed)) >= 3, "no finalist is measured again"
 
 
 def test_every_event_answers_one_that_came_before(finished: Finished) -> None:
