@@ -192,6 +192,12 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     events, and on a processor."""
 
     @property
+    def output_bound(self) -> float:
+        """The least bound of the outputs, what a call writes aside; 0 where nothing is known."""
+        bounds = [bound for name, bound in self.error_bounds.items() if name.startswith("output_")]
+        return min(bounds, default=self.error_bound or 0.0)
+
+    @property
     def timed(self) -> tuple[ShapeFacts, ...]:
         """The shapes at which candidates are timed, at least one."""
         return tuple(shape for shape in self.shapes if shape.weight > 0) or self.shapes[:1]

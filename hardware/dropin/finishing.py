@@ -165,7 +165,7 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: Veri
         "state": [(fact.name, fact.kind) for fact in facts.state if fact.kind != "input"],
         "writes": sorted(names.index(f.name) for f in facts.state if f.kind == "input" and f.name in names),
         "gradients": "own" if both or (verified is not None and verified.gradients == "own") else "reference",
-        "bound": facts.error_bound,
+        "bound": facts.output_bound,
         "renamed": dict(verified.renamed) if verified is not None else {},
         "contiguous": CONTIGUOUS in limits,
         "sizes": [] if _is_asked_elsewhere(problem, facts, source) else _sizes(rows),

@@ -17,7 +17,7 @@ TIMES_BOUND = 4.0
 
 
 def difference(expected: Sampled, got: Sampled, *, bound: float = 0.0) -> str:
-    """What is different, as a clause; empty if nothing is. ``bound`` is the judge's (``ProblemFacts.error_bound``)."""
+    """What is different, as a clause; empty if nothing is. ``bound`` is the judge's (``ProblemFacts.output_bound``)."""
     if len(expected.forms) != len(got.forms):
         return f"it gives {len(got.forms)} outputs, not {len(expected.forms)}"
     for index, (expected_form, form) in enumerate(zip(expected.forms, got.forms, strict=True)):

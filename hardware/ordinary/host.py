@@ -177,7 +177,7 @@ class OrdinaryHost:
         others = BackgroundLoad([runner.process.pid for runner in runners])
         part = await asyncio.to_thread(hold, self._baselines, candidate)
         if self.settings.accelerator is None and not self._facts.state:
-            shape, bound = self._facts.shapes[0], self._facts.error_bound or 0.0
+            shape, bound = self._facts.shapes[0], self._facts.output_bound
             size = sum(bytes_of(fact.shape, fact.dtype) for fact in (*shape.inputs, *shape.outputs))
             arguments = self._baselines[0], candidate, size, self._sample_seed, bound
             await asyncio.to_thread(check_unseen, *arguments)
@@ -350,7 +350,7 @@ class OrdinaryHost:
         return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
 
     def _must_agree(self, expected: Sampled, got: Sampled) -> None:
-        clause = difference(expected, got, bound=self._facts.error_bound or 0.0)
+        clause = difference(expected, got, bound=self._facts.output_bound)
         if clause:
             raise Missing(f"the finished file does not give in an ordinary process what eager gives: {clause}")
 

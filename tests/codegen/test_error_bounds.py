@@ -55,6 +55,12 @@ def test_a_running_variance_that_hides_errors_makes_no_convolution_exact(facts):
     assert (first, second) == (EXACT, 3e-6)
 
 
+def test_finished_files_are_held_against_what_outputs_allow(facts):
+    assert facts.output_bound == IN_TF32
+    assert structs.replace(facts, error_bounds={}).output_bound == EXACT
+    assert structs.replace(facts, error_bound=None, error_bounds={}).output_bound == 0
+
+
 def test_older_facts_have_one_bound_for_all(facts):
     bounds = ErrorBounds.of_problem(structs.replace(facts, error_bounds={}))
     assert bounds == ErrorBounds(EXACT)
