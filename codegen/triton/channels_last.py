@@ -32,18 +32,23 @@ _ALIGNED = 4
 _PERMUTE = "aten.permute.default"
 
 
-def channels_last(graph: Graph) -> Graph:
+def channels_last(graph: Graph, transposed: bool = False) -> Graph:
     """The graph with its two-dimensional convolutions, and what stands between them, in twins with channels last.
 
-    Grouped and transposed convolutions stay as they are: the library is slower there with channels last, but for those
-    of every channel by itself.
+    Grouped convolutions stay as they are: the library is slower there with channels last, but for those of every
+    channel by itself. ``transposed``: whether transposed ones do not.
     """
-    rewriting = _Rewriting({node.name: node for node in graph.nodes})
+    rewriting = _Rewriting({node.name: node for node in graph.nodes}, transposed)
     if not any(rewriting.takes(node) for node in graph.nodes):
         return graph
     for node in graph.nodes:
         rewriting.visit(node)
     return Graph(nodes=tuple(rewriting.nodes), symbols=graph.symbols, guards=graph.guards)
+
+
+def is_transposed_plane(convolution: Node) -> bool:
+    """Whether a convolution is a transposed one in two dimensions that :func:`channels_last` can take."""
+    return bool(convolution.args[6]) and convolution.args[8] == 1 and len(convolution.values[0].shape) == _RANK
 
 
 def library_call(node: Node) -> Node:
@@ -56,6 +61,7 @@ class _Rewriting:
     """One pass over a graph; ``nodes`` is what has been written."""
 
     before: dict[str, Node]
+    transposed: bool
     nodes: list[Node] = field(default_factory=list)
     twins: dict[str, str] = field(default_factory=dict)
     """By value, its twin in memory or computed."""
@@ -76,7 +82,7 @@ class _Rewriting:
             and all(isinstance(arg, Ref) for arg in node.args[:2])
             and len(node.values[0].shape) == _RANK
             and is_float(node.values[0].dtype)
-            and not node.args[6]
+            and (is_transposed_plane(node) if self.transposed and node.args[6] else not node.args[6])
             and (node.args[8] == 1 or is_depthwise(node, self.before))
         )
 

@@ -106,7 +106,7 @@ class Convolution:
         self.taps = shape_of(nodes[self.w])[2:]
         self.channels, self.filters = (floordiv(size, poly(self.groups)) for size in (channels, filters))
         few = sizes.of(self.channels) < _FEW
-        self.last = settings.channels_last and not few
+        self.last = bool(settings.channels_last) and not few
         stride, padding, dilation = (_integers(node.kwargs[name]) for name in ("stride", "padding", "dilation"))
         windows = zip(stride, padding, dilation, strict=True)
         self.slides = tuple(Slide(s, p, d, self.transposed) for s, p, d in windows)

@@ -4,11 +4,13 @@ from ...schemas import Graph
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.poly import product
 from ..ir.scalar import COSTLY, walk_all
+from ..lowering.library_convolutions import CONVOLUTIONS
 from ..lowering.normal import VARIANCES
 from ..lowering.online import online_pairs
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from .chain import CHAIN
+from .channels_last import is_transposed_plane
 from .convolution import CONVOLUTION
 from .prepare import Sizes, prepare
 from .products import is_product
@@ -34,6 +36,7 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
     library = [node for node in plan.externs if base_name(node.target) in ("convolution", "_convolution")]
     own = [node for node in products if node.target == CONVOLUTION]
+    transposed = [node for node in graph.nodes if node.target in CONVOLUTIONS and is_transposed_plane(node)]
     return GpuFeatures(
         rows=bool(rows),
         loops=any(length > _SHORT for length in lengths),
@@ -53,6 +56,8 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         windows=spell_windows(graph) != graph,
         library_convolutions=bool(library),
         several_convolutions=len(library) + len(own) > 1,
+        transposed_convolutions=len(transposed),
+        only_transposed=len(transposed) == len(library) + len(own),
         chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),
         small_chains=any(node.target == CHAIN for node in products),
         row_length=max(lengths, default=0),

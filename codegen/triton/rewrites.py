@@ -23,7 +23,7 @@ from .chain import fuse_chains
 from .channels_last import channels_last
 from .convolution import fuse_convolutions
 from .library_attention import library_attention
-from .tunables import FULL_BOUND, GpuSettings
+from .tunables import FULL_BOUND, TRANSPOSED_TOO, GpuSettings
 
 _STATISTICS = 4
 """Operators from a convolution's result to the sum of its squared distances: bias, difference, square, sum."""
@@ -43,7 +43,7 @@ def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> 
     """The same operator in a form that suits a GPU; convolutions that are ``exact`` stay the reference's."""
     graph = _running_products(spell_extremes(graph))
     if settings.windows:
-        graph = spell_windows(graph, settings.channels_last and not settings.has_own_convolutions)
+        graph = spell_windows(graph, bool(settings.channels_last) and not settings.has_own_convolutions)
     if settings.templates:
         graph = fuse_attention(spell_wide_attention(graph))
     graph = kept_convolutions(graph, exact)
@@ -51,7 +51,7 @@ def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> 
         graph = fuse_convolutions(graph)
     graph = library_convolutions(library_attention(graph), settings.tuned)
     if settings.channels_last and not settings.has_own_convolutions:
-        graph = channels_last(graph)
+        graph = channels_last(graph, settings.channels_last == TRANSPOSED_TOO)
     nodes = list(graph.nodes)
     if settings.reassociate:
         nodes = reassociated(nodes)

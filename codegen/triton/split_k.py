@@ -16,7 +16,7 @@ from .tunables import GpuSettings
 
 _FEWEST_STEPS = 8
 """Tiles of the summed dimension under which a product is not split by itself."""
-_MOST_PARTS = 16
+_MOST_PARTS = 32
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,32 @@ def test_what_stands_between_library_convolutions_with_channels_last_is_computed
     assert "ks.convolution_last" not in {node.target for node in left}, "the library is slower there"
 
 
+def test_transposed_convolutions_have_channels_last_where_there_are_no_others():
+    ones = Items(items=(1, 1))
+    plain = convolution(call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30), outputs=["relu"])
+    alone = structs.replace(
+        plain,
+        nodes=tuple(
+            structs.replace(n, args=(*n.args[:6], True, *n.args[7:])) if n.name == "conv" else n for n in plain.nodes
+        ),
+    )
+    again = ("relu", "again_w", None, ones, ones, ones, False, Items(items=(0, 0)), 1)
+    mixed = graph(
+        *alone.nodes[:-1],
+        source("again_w", 32, 32, 3, 3),
+        call("again", "convolution.default", again, "s0", 32, "s1", 30),
+        outputs=["again"],
+    )
+    values = [
+        CODEGEN_BACKENDS["triton"].tunables(made, graphs.HARDWARE, ErrorBounds(5e-3))["channels_last"]
+        for made in (alone, mixed)
+    ]
+    assert values == [("transposed_too", False), (True, False, "transposed_too")]
+    for value, count in ((True, 1), ("transposed_too", 2)):
+        plan = gpu_plan(mixed, gpu_settings({"templates": False, "channels_last": value}))
+        assert [node.target for node in plan.externs].count("ks.convolution_last") == count
+
+
 @pytest.mark.parametrize(
     ("slide", "turns"),
     [

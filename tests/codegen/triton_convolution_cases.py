@@ -75,3 +75,15 @@ def library_with_channels_last(x, first, bias, narrow, wide, scale, shift):
     both = torch.cat([torch.relu(F.conv2d(y, narrow)), torch.relu(F.conv2d(y, wide, padding=1))], 1)
     normal = F.batch_norm(both, None, None, scale, shift, training=True)
     return torch.relu(normal + y), normal.mean((2, 3)), F.conv2d(normal, wide).amax(1)
+
+
+@case(
+    lambda: [r(2, 6, 5, 7), r(6, 8, 3, 3), r(8), r(8, 4, 2, 2), r(5, 4, 3, 3)],
+    lambda: [r(1, 6, 4, 9), r(6, 8, 3, 3), r(8), r(8, 4, 2, 2), r(5, 4, 3, 3)],
+    templates=False,
+    channels_last="transposed_too",
+)
+def library_transposed_with_channels_last(x, wide, bias, doubling, last):
+    """Transposed convolutions of the library, the second of other strides, and one that is none."""
+    y = torch.tanh(F.conv_transpose2d(x, wide, bias, stride=2, padding=1, output_padding=1))
+    return torch.relu(F.conv2d(torch.sigmoid(F.conv_transpose2d(y, doubling, stride=2)), last))
