@@ -29,7 +29,7 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     """The cut that the settings ask for, at the main shape."""
     last = sizes.of(kernel.dims[-1]) if kernel.dims else 1
     elements = sizes.of(product(kernel.dims))
-    crossed = len(kernel.dims) > 1 and _is_crossed(kernel)
+    crossed = len(kernel.dims) > 1 and bool(_crossed(kernel))
     # Rows that do not begin at whole vectors of memory are no rows to go by.
     tiled = len(kernel.dims) > 1 and (crossed or (last >= 128 and last % 4 == 0))
     if settings.pointwise != "auto":
@@ -60,16 +60,17 @@ def _few(tiled: bool, last: int, loads: int, settings: GpuSettings) -> PointShap
     return PointShape(settings.rows or max(1, 256 // columns), columns, warps)
 
 
-def _is_crossed(kernel: Kernel) -> bool:
-    """Whether something is read along a dimension other than the last one."""
+def _crossed(kernel: Kernel) -> str:
+    """The variable along which something is read, other than the last one; empty if there is none."""
     last = f"i{len(kernel.dims) - 1}"
     names = [f"i{d}" for d in range(len(kernel.dims) - 1)]
     for node in walk_all(kernel.roots()):
-        if node.op != "load" or last not in node.polys[0].names:
+        if node.op != "load" or last not in node.polys[0].names or node.polys[0].coefficient(last) == ONE:
             continue
-        if node.polys[0].coefficient(last) != ONE and any(node.polys[0].coefficient(n) == ONE for n in names):
-            return True
-    return False
+        for name in names:
+            if node.polys[0].coefficient(name) == ONE:
+                return name
+    return ""
 
 
 class PointWriter:
@@ -81,8 +82,11 @@ class PointWriter:
         self.settings = settings
         names = tuple(f"i{d}" for d in range(len(kernel.dims)))
         if shape.rows:
+            # Rows beside each other are beside each other in memory, where something is read across the last dimension.
+            crossed = _crossed(kernel)
+            order = sorted(range(len(names) - 1), key=lambda d: names[d] == crossed)
             axes = [
-                Axis("rows", names[:-1], kernel.dims[:-1], "row_mask"),
+                Axis("rows", tuple(names[d] for d in order), tuple(kernel.dims[d] for d in order), "row_mask"),
                 Axis("cols", names[-1:], kernel.dims[-1:], "col_mask"),
             ]
             inner = {names[-1], "cols"}
