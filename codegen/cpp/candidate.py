@@ -19,6 +19,7 @@ from ..lowering.library_convolutions import followed_convolutions
 from ..lowering.normal import normalise
 from ..lowering.plan import Plan
 from ..lowering.pointwise import ORDERED, UNORDERED
+from ..lowering.pools_first import pools_first
 from ..lowering.reassociation import reassociated
 from ..lowering.recurrences import CARRIED, RECURRENCE, STEPS
 from ..lowering.regions import Fusion, partition
@@ -77,7 +78,7 @@ def _partitioned(graph: Graph, settings: Settings, fusion: Fusion, prefix: str) 
 def _with_better_products(graph: Graph, settings: Settings) -> Graph:
     if not settings.reassociate:
         return graph
-    graph = with_library_products(graph)
+    graph = with_library_products(pools_first(graph))
     return structs.replace(graph, nodes=tuple(reassociated(list(graph.nodes))))
 
 

@@ -14,6 +14,7 @@ from ..lowering.library_convolutions import CONVOLUTIONS, kept_convolutions, lib
 from ..lowering.normal import RUNNING_PRODUCT
 from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.pooling import spell_pools
+from ..lowering.pools_first import pools_first
 from ..lowering.reassociation import reassociated
 from ..lowering.reductions import is_reduction
 from ..lowering.wide_attention import spell_wide_attention
@@ -42,6 +43,8 @@ def exact_convolutions(graph: Graph, by_value: Mapping[str, float]) -> set[str]:
 def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> Graph:
     """The same operator in a form that suits a GPU; convolutions that are ``exact`` stay the reference's."""
     graph = _running_products(spell_extremes(graph))
+    if settings.reassociate:
+        graph = pools_first(graph, exact)
     if settings.windows:
         graph = spell_windows(graph, bool(settings.channels_last) and not settings.has_own_convolutions)
     if settings.templates:

@@ -256,6 +256,13 @@ MODULES = {
     "basic_block_train": (BasicBlock().train(), _images((3, 6), (2, 5))),
     "squeeze_excite": (SqueezeExcite(), _images((3, 6), (2, 5))),
     "depthwise_train": (Depthwise().train(), _images((3, 6), (2, 5))),
+    "pools_after_convolutions": (
+        nn.Sequential(
+            *(nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 6, 1), nn.AvgPool2d(2)),
+            *(nn.Conv2d(6, 4, 1, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        ).train(),
+        _images((3, 6), (2, 5)),
+    ),
     "norms_train": (NORMS.train(), _images((3, 6), (2, 5))),
     "router": (Router(), _rows(16, 6, 11)),
     "tied": (Tied(), [lambda: [torch.randint(20, (4, 5))], lambda: [torch.randint(20, (2, 3))]]),
@@ -291,6 +298,7 @@ WRITES = {
     "depthwise_train": {
         f"norms.{n}.{b}" for n in ("a-b", "for") for b in ("running_mean", "running_var", "num_batches_tracked")
     },
+    "pools_after_convolutions": {"0.running_mean", "0.running_var", "0.num_batches_tracked"},
     "norms_train": {"1.running_mean", "1.running_var"},
     "average": {"mean", "steps"},
     "exchanged": {"first", "second"},
@@ -304,5 +312,5 @@ WRITES = {
 """What a call of each leaves changed; of the others, nothing."""
 TRITON = ("batch_norm_1d_train", "batch_norm_cumulative", "average", "exchanged", "returns_what_it_keeps", "adam",
           "writes_a_view", "structured", "written_steps", "written_parts", "basic_block_train", "depthwise_train",
-          "attributes", "closure")  # fmt: skip
+          "attributes", "closure", "pools_after_convolutions")  # fmt: skip
 """Those whose Triton files are run in Triton's interpreter; convolutions are the library's, with channels last."""
