@@ -39,18 +39,23 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValidated:
     if not command.memory_bytes:
-        return _validated(command.problem)
+        return validated(command.problem)
     device = current_device()
     device.limit(command.memory_bytes)
     try:
-        return _validated(command.problem)
+        return validated(command.problem)
     finally:
         # Whatever came of it: who goes on without the memory, or fails for another reason then, has other facts.
         if device.shortages:
             raise Refused(f"{command.problem.name}.py takes more memory than its limit", kind="memory")
 
 
-def _validated(problem: Open) -> ProblemValidated:
+def validated(problem: Open) -> ProblemValidated:
+    """All that the search must know of ``problem``, examined in this process.
+
+    Raises:
+        Refused: it cannot be searched.
+    """
     reference = open_reference(problem)
     _check_tolerance(reference, problem)
     main = drawn(reference, problem, reference.shapes[0])
