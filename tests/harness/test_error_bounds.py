@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from kernelswarm.hardware.harness.messages.commands import UNMEASURABLE, Compared, Open
 from kernelswarm.hardware.harness.reference.effects import called
-from kernelswarm.hardware.harness.reference.other_kernels import by_other_kernels
+from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32, by_other_kernels
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.tensors.bounds import Tolerance, bound_for, read_tolerance
 from kernelswarm.hardware.harness.tensors.compare import Target
+from kernelswarm.hardware.harness.tensors.roundings import to_tf32
 from kernelswarm.hardware.harness.verification import explain_numbers
 from kernelswarm.schemas import ProblemError, ProblemFormat
 
@@ -83,6 +85,26 @@ def test_a_plain_sum_of_many_products_is_right(monkeypatch: pytest.MonkeyPatch, 
     (other,) = by_other_kernels(reference, problem, [x, weight], (), usual)
     assert target.reference_error > Target(usual[0], reference.precise([x, weight]), NOTHING).reference_error
     assert target.accepts(other) and not target.accepts(other * (1 + 1e-4))
+
+
+def test_convolutions_in_tf32_count_as_the_reference_s_own_where_switches_permit_them() -> None:
+    x, weight, more = torch.randn(2, 8, 9, 9), torch.randn(4, 8, 3, 3), torch.randn(5, 8, 3, 3).requires_grad_()
+    with ConvolutionsInTF32() as rounding:
+        rounded, product = F.conv2d(x, weight), x[0, 0] @ x[0, 1]
+        (gradient,) = torch.autograd.grad(F.conv2d(x, more).square().sum(), more)
+    assert rounding.met
+    assert torch.equal(rounded, F.conv2d(to_tf32(x), to_tf32(weight)))
+    assert torch.equal(product, x[0, 0] @ x[0, 1])
+    (exact,) = torch.autograd.grad(F.conv2d(x, more).square().sum(), more)
+    assert 1e-5 < (gradient - exact).norm() / exact.norm() < 1e-2
+
+    usual, precise = F.conv2d(x, weight), F.conv2d(x.double(), weight.double())
+    allowed = Target(usual, precise, NOTHING, permitted=rounded)
+    assert allowed.accepts(rounded) and not allowed.accepts(rounded * 1.01)
+    assert not Target(usual, precise, NOTHING).accepts(rounded)
+    with ConvolutionsInTF32() as rounding:
+        x[0, 0] @ x[0, 1]
+    assert not rounding.met
 
 
 def test_kernels_that_are_far_off_say_little() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from ..calls.answering import Refused, attempt
 from ..tensors import values
+from ..tensors.roundings import to_tf32
 from .effects import copies
 from .problem import ReferenceProblem
 
@@ -148,14 +149,8 @@ def _has_fewer_digits(got: torch.Tensor, oracle: torch.Tensor, index: int, dtype
 def _roundings(name: str) -> list[Rounding]:
     """How numbers become ``name``: to the nearest; matrix units also cut off."""
     if name == "tf32":
-        return [lambda tensor: _tf32(tensor, 0x1000), lambda tensor: _tf32(tensor, 0)]
+        return [to_tf32, lambda tensor: to_tf32(tensor, cut=True)]
     return [lambda tensor: tensor.to(getattr(torch, name)).to(tensor.dtype)]
-
-
-def _tf32(tensor: torch.Tensor, half: int) -> torch.Tensor:
-    """The ten leading binary digits behind the point."""
-    bits = tensor.float().contiguous().view(torch.int32)
-    return torch.bitwise_and(bits + half, ~0x1FFF).view(torch.float32).to(tensor.dtype)
 
 
 def _rms(values: torch.Tensor) -> float:

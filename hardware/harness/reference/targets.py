@@ -15,7 +15,7 @@ from ..tensors import values
 from ..tensors.bounds import SHAKES, read_tolerance
 from ..tensors.compare import Target
 from .effects import Called, called
-from .other_kernels import by_other_kernels
+from .other_kernels import by_other_kernels, in_tf32
 from .problem import ReferenceProblem
 from .tie_order import TieOrder
 from .user_values import explained
@@ -97,6 +97,7 @@ def targets_of(
     if jumps and is_moved:
         check_early(share / epsilon)
     others = by_other_kernels(reference, problem, inputs, earlier, native)
+    permitted = in_tf32(reference, problem, inputs, earlier, native)
     reordered: list[list[Any]] = []
     if ties.met:
         with TieOrder(reverse=True):
@@ -118,6 +119,7 @@ def targets_of(
                 tolerance,
                 [outputs.pop(0) for outputs in shaken],
                 others.pop(0) if others else None,
+                permitted.pop(0) if permitted else None,
                 [outputs.pop(0) for outputs in far],
                 [outputs.pop(0) for outputs in reordered],
                 share / epsilon,

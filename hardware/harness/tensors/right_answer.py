@@ -9,7 +9,7 @@ import torch
 
 from ..messages.commands import UNMEASURABLE
 from ..messages.state import StateEntry
-from .bounds import EPSILON, LEAST_ERROR, MULTIPLE, STEADY, Tolerance, bound_for, is_steady, moderate_error
+from .bounds import EPSILON, LEAST_ERROR, MOST_ERROR, MULTIPLE, STEADY, Tolerance, bound_for, is_steady, moderate_error
 from .flat import chunks_of, flat, rms_of_finite
 from .jumps import MOST_MOVED, Jumps, off_by_more
 from .tensor_placement import current_device
@@ -46,6 +46,7 @@ class RightAnswer:
         tolerance: Tolerance,
         shaken: Sequence[Any] = (),
         other: Any = None,
+        permitted: Any = None,
         far: Sequence[Any] = (),
         reordered: Sequence[Any] = (),
         epsilons: float = 1.0,
@@ -53,9 +54,10 @@ class RightAnswer:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
 
         ``shaken`` are like ``precise``, for inputs that are off by an epsilon at most, where the bound has to know what
-        that does to the answer. ``other`` is like ``native``, by other kernels of torch: the larger error of the two
-        is the reference's own. ``far`` are like ``shaken``, for inputs that are off by so many ``epsilons``, and
-        ``reordered`` like ``precise`` where equal numbers are taken in other orders: by these it is known what jumps.
+        that does to the answer. ``other`` is like ``native``, by other kernels of torch, and ``permitted`` in a
+        precision that torch's switches permit: the largest error of the three is the reference's own. ``far`` are like
+        ``shaken``, for inputs that are off by so many ``epsilons``, and ``reordered`` like ``precise`` where equal
+        numbers are taken in other orders: by these it is known what jumps.
         """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
@@ -90,6 +92,8 @@ class RightAnswer:
             self.reference_error = max(
                 self.reference_error, min(self.distance_to(other), MULTIPLE * max(self.reference_error, least))
             )
+        if permitted is not None and self.fits(permitted):
+            self.reference_error = max(self.reference_error, min(self.distance_to(permitted), MOST_ERROR))
         known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
         self._movements = [self.distance_to(moved) for moved in known]
         self.sensitivity = max(self._movements, default=0.0)

@@ -1,0 +1,13 @@
+"""Numbers with fewer digits, in the type that they have."""
+
+import torch
+
+
+def to_tf32(tensor: torch.Tensor, cut: bool = False) -> torch.Tensor:
+    """The ten leading binary digits behind the point: of the nearest such number, or with ``cut`` the first ten."""
+    rounded = tensor.detach().to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+    bits = rounded.view(torch.int32)
+    if not cut:
+        bits += 0x1000
+    bits &= ~0x1FFF
+    return rounded.to(tensor.dtype)
