@@ -1,5 +1,6 @@
 """What the generator needs of a language: its tunables for a graph, the mutations for an advice, and the file."""
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
@@ -164,7 +165,7 @@ class TritonBackend:
         return gpu_domains(
             replace(
                 features,
-                convolution_bound=bounds.most(graph, CONVOLUTIONS),
+                convolution_bound=math.inf if bounds.tf32_convolutions else bounds.most(graph, CONVOLUTIONS),
                 variance_bound=bounds.most(graph, VARIANCES),
             ),
             hardware,

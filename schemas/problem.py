@@ -176,6 +176,10 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     """The same by floating result: ``output_0``, … and by name what a call writes. Empty in older events, and where
     :attr:`error_bound` is None."""
 
+    tf32_convolutions: bool = False
+    """Whether the judge counts the error of convolutions in TF32 as the reference's own. False in older events: there
+    its convolutions ran in TF32 where :attr:`error_bounds` are wide."""
+
     input_kinds: tuple[InputKind, ...] = ()
     """Inputs beside the problem's own that candidates are checked on, and those that problem validation left out."""
 

@@ -20,14 +20,18 @@ class ErrorBounds:
     """Of all results."""
     by_result: Mapping[str, float] = field(default_factory=dict)
     """As :attr:`ProblemFacts.error_bounds`; empty: every result's is the least."""
+    tf32_convolutions: bool = False
+    """Whether convolutions may be in TF32, whatever the bounds of what is computed from them."""
 
     @classmethod
     def of_problem(cls, facts: ProblemFacts) -> "ErrorBounds":
         """As validation measured them, else the least for the problem's precision."""
         if facts.error_bound is not None:
             # A second graph's results have names of their own.
-            return cls(facts.error_bound, facts.error_bounds if facts.backward_graph is None else {})
-        return cls(bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance()))
+            by_result = facts.error_bounds if facts.backward_graph is None else {}
+            return cls(facts.error_bound, by_result, facts.tf32_convolutions)
+        least = bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance())
+        return cls(least, tf32_convolutions=facts.tf32_convolutions)
 
     def by_value(self, graph: Graph) -> dict[str, float]:
         """By node of ``graph`` the least of the results that it is computed for; empty where there is only one bound.

@@ -47,7 +47,7 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "", bounds: Erro
     Where ``bounds`` differ by result, what a more exact one is computed from keeps the reference's precision.
     """
     by_value = bounds.by_value(graph)
-    exact = exact_convolutions(graph, by_value)
+    exact = set() if bounds.tf32_convolutions else exact_convolutions(graph, by_value)
     exact_variances = {name for name, bound in by_value.items() if bound < SHIFTED_ERROR}
     fusion = Fusion(
         reductions=settings.fusion != "split",

@@ -61,6 +61,17 @@ def test_finished_files_are_held_against_what_outputs_allow(facts):
     assert structs.replace(facts, error_bound=None, error_bounds={}).output_bound == 0
 
 
+def test_where_switches_permit_tf32_no_convolution_is_exact(facts):
+    permitted = structs.replace(facts, tf32_convolutions=True, error_bounds=dict.fromkeys(FIRST_EXACT, EXACT))
+    bounds = ErrorBounds.of_problem(permitted)
+    tunables = CODEGEN_BACKENDS["triton"].tunables(facts.graph, graphs.HARDWARE, bounds)
+    assert "channels_last" in tunables and "tf32" in tunables["precision"] and True in tunables["tuned"]
+    assert "shifted" not in tunables["variance"]
+    settings = gpu_settings({"own_convolutions": False, "channels_last": True})
+    (plan,) = generate_triton(permitted, facts.graph, settings).plans
+    assert [node.target for node in plan.externs].count("ks.convolution_last") == 3
+
+
 def test_older_facts_have_one_bound_for_all(facts):
     bounds = ErrorBounds.of_problem(structs.replace(facts, error_bounds={}))
     assert bounds == ErrorBounds(EXACT)

@@ -82,6 +82,11 @@ def in_tf32(
     return answer if rounding.met and len(answer) == len(usual) else []
 
 
+def is_run_in_tf32(reference: ReferenceProblem) -> bool:
+    """Whether :func:`in_tf32` was asked for ``reference`` and met convolutions."""
+    return _convolves.get(reference, False)
+
+
 class ConvolutionsInTF32(TorchDispatchMode):  # type: ignore[misc]
     """While it is entered, what convolutions of fp32 tensors multiply is rounded to TF32."""
 
