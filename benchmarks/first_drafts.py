@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _shared import RESULTS, now, save, table, versions
+from _shared import RESULTS, machine, now, save, table, versions
 
 ROUNDS = 5
 ROUND_MS = 20.0
@@ -42,6 +42,18 @@ def measured(path: Path, drafts: int, folder: Path, lock: Path) -> dict[str, Any
     Raises:
         Exception: whatever validation refuses it for, or its own code raises.
     """
+    with _held(lock, fcntl.LOCK_SH):
+        row, calls = _prepared(path, drafts, folder)
+    with _held(lock, fcntl.LOCK_EX):
+        samples = _samples({name: _replayed(call) for name, call in calls.items()})
+    row |= {"eager_ms": samples["eager"], "compile_ms": samples["compile"]}
+    for number, draft in enumerate(row["drafts"]):
+        draft["ms"] = samples.get(str(number))
+    return row
+
+
+def _prepared(path: Path, drafts: int, folder: Path) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    """What is known before anything is timed, and what is to be."""
     from kernelswarm.hardware.harness.children.problem_validation import validated
     from kernelswarm.hardware.harness.reference.problem import open_reference
     from kernelswarm.hardware.harness.reference_commands import open_command
@@ -77,13 +89,7 @@ def measured(path: Path, drafts: int, folder: Path, lock: Path) -> dict[str, Any
             calls[str(number)] = lambda candidate=candidate: candidate(*inputs)
         else:
             draft["failed"] = f"off by {draft['error']:.1e}, bound {facts.output_bound:.1e}"
-    del want
-    with _alone(lock):
-        samples = _samples({name: _replayed(call) for name, call in calls.items()})
-    row |= {"eager_ms": samples["eager"], "compile_ms": samples["compile"]}
-    for number, draft in enumerate(row["drafts"]):
-        draft["ms"] = samples.get(str(number))
-    return row
+    return row, calls
 
 
 def _drafts(facts: Any, count: int) -> Iterator[tuple[str, str]]:
@@ -183,9 +189,9 @@ def _ms(call: Callable[[], Any], count: int) -> float:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def _held(lock: Path, mode: int) -> Iterator[None]:
+    with lock.open("a") as file:
+        fcntl.flock(file, mode)
         yield
 
 
@@ -255,7 +261,8 @@ def main() -> None:
         save(arguments.results, kept)
     else:
         device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        kept |= {"at": now(), "device": device, "versions": versions()}
+        facts = {"benchmark": "first_drafts", "date": now(), "device": device}
+        kept = {**facts, "versions": versions(), "machine": machine(), "rows": kept["rows"]}
         _measure(arguments, kept)
     print(_report(kept["rows"]))
 
@@ -314,7 +321,10 @@ def _rows(paths: list[Path], jobs: int, drafts: int, until: float) -> Iterator[t
                     continue
                 break
             waiting -= 1
+        for _ in workers:
+            todo.put(None)
         for worker in workers:
+            worker.join(10)
             worker.kill()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import _results_authors as outside
 import _results_cpu as cpu
+import _results_drafts as first
 import _results_gpu as gpu
 import _results_h100 as h100
 from _shared import RESULTS, ROOT
@@ -50,7 +51,8 @@ def page(results: Path = RESULTS) -> str:
     """The whole page."""
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
-        *(h100.published(results), h100.kernelbench(results), outside.authors(results), outside.bare(results)),
+        *(first.drafts(results), h100.published(results), h100.kernelbench(results)),
+        *(outside.authors(results), outside.bare(results)),
         *(
             outside.overhead(results),
             cpu.search(results),

@@ -1,5 +1,6 @@
 """Mean pools before pointwise convolutions instead of behind them: both are linear, and what is left is smaller."""
 
+import math
 from collections.abc import Collection, Mapping
 
 from msgspec import structs
@@ -33,6 +34,7 @@ def pools_first(graph: Graph, kept: Collection[str] = ()) -> Graph:
         and source.name not in kept
         and used[source.name] == 1
         and _is_pointwise(source, nodes)
+        and _pays(node, source, nodes)
     }
     if not moved:
         return graph
@@ -77,6 +79,13 @@ def _is_pointwise(node: Node, nodes: Mapping[str, Node]) -> bool:
     taps = nodes[node.args[1].name].values[0].shape[2:]
     stride, padding = numbers(node.args[3], rank), numbers(node.args[4], rank)
     return set(taps) == {1} and stride == (1,) * rank and padding == (0,) * rank and not node.args[6]
+
+
+def _pays(pool: Node, convolution: Node, nodes: Mapping[str, Node]) -> bool:
+    """Whether the pooled input is smaller than what the convolution would store."""
+    stored, channels = convolution.values[0].example, nodes[next(refs(convolution.args))].values[0].example[1]
+    places = math.prod(stored[2:]) // max(1, math.prod(pool.values[0].example[2:]))
+    return channels < stored[1] * places
 
 
 def _swapped(pool: Node, convolution: Node, nodes: Mapping[str, Node]) -> list[Node]:

@@ -11,7 +11,16 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("results_page", "_results_authors", "_results_cpu", "_results_gpu", "_results_markdown", "_shared")
+OURS = (
+    "results_page",
+    "_results_authors",
+    "_results_cpu",
+    "_results_drafts",
+    "_results_gpu",
+    "_results_markdown",
+    "_shared",
+    "first_drafts",
+)
 
 
 @pytest.fixture

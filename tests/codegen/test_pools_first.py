@@ -53,6 +53,7 @@ def test_a_mean_pool_is_taken_first(pool, want):
         nn.Sequential(nn.Conv2d(6, 8, 1, padding=1), nn.AvgPool2d(2)),
         nn.Sequential(nn.ConvTranspose2d(6, 8, 1), nn.AvgPool2d(2)),
         nn.Sequential(nn.Conv2d(6, 8, 1), nn.ReLU(), nn.AvgPool2d(2)),
+        nn.Sequential(nn.Conv2d(6, 1, 1), nn.AvgPool2d(2)),
     ],
 )
 def test_others_stay(module):
