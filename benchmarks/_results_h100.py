@@ -104,7 +104,9 @@ at once on each of four H100s of one host with 64 cores.
             """`8`, `13`, `17` and `23`: some of eager's convolutions are exact in fp32 there, and what depends on them
             alone (running statistics) allows an error of 2e-6. Channels last, which `torch.compile` takes, would
             compute them in TF32, so no draft has it. With all in TF32 the drafts take 0.73, 3.30, 6.24 and 0.63 ms
-            ([decision 0032](decisions/0032-what-passes-read-again-is-stored.md)).""",
+            ([decision 0032](decisions/0032-what-passes-read-again-is-stored.md)); they may since
+            [decision 0035](decisions/0035-tf32-where-switches-permit-it.md). `13` takes 0.76 ms with its pool before
+            its convolution, where `torch.compile` takes 2.20 (a draft on an H200).""",
             """`46`: one draft was convicted of tampering beside work of a process that stood still. That has to end now
             before anybody else is timed.""",
             "With max-autotune as a third baseline one of eleven problems ended in 320 s: compiling it takes minutes.",
