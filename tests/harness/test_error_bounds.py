@@ -7,8 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from kernelswarm.hardware.harness.messages.commands import UNMEASURABLE, Compared, Open
+from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.effects import called
-from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32, by_other_kernels
+from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32, by_other_kernels, is_run_in_tf32
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.tensors.bounds import Tolerance, bound_for, read_tolerance
@@ -105,6 +106,43 @@ def test_convolutions_in_tf32_count_as_the_reference_s_own_where_switches_permit
     with ConvolutionsInTF32() as rounding:
         x[0, 0] @ x[0, 1]
     assert not rounding.met
+
+
+NETWORK = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(4, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3))
+        self.line = nn.Linear(8, 5)
+    def forward(self, x):
+        y = self.body(x)
+        return y, self.line(x[:, :, 0, :8])
+def get_inputs(): return [torch.randn(3, 4, 12, 12)]
+def get_init_inputs(): return []
+"""
+
+
+def test_bounds_of_a_network_are_those_of_tf32_where_it_is_permitted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    problem = Open(name="network", format=ProblemFormat.kernelbench, source=NETWORK, seed=1)
+    reference = open_reference(problem)
+    inputs = reference.draw("main", 1)
+    exact = targets_of(reference, problem, list(inputs))
+    assert not is_run_in_tf32(reference)
+    monkeypatch.setattr(other_kernels, "HOST", "another device")
+    wide = targets_of(reference, problem, list(inputs))
+    assert is_run_in_tf32(reference)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    forbidden = targets_of(reference, problem, list(inputs))
+
+    ratios = [w.bound / e.bound for w, e in zip(wide, exact, strict=True) if e.floating]
+    output, product, *statistics = ratios
+    assert output > 50 and product == 1 and len(statistics) == 2 and max(statistics) > 10
+    assert [target.bound for target in forbidden] == [target.bound for target in exact]
 
 
 def test_kernels_that_are_far_off_say_little() -> None:
