@@ -25,9 +25,9 @@ def test_masks_count_in_64_bits_where_elements_do(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    # What a program writes that has room for 1024 elements, for 256 rows of 8, for one row.
+    # What a program writes that has room for 512 elements, for 256 rows of 8, for one row.
     assert json.loads(report.read_text()) == {
-        "flat": [1024, True],
+        "flat": [512, True],
         "tiles": [2048, True],
         "rows": [2048, True],
         "rows_in_blocks": [8, True],
