@@ -1,5 +1,6 @@
 """How wrong a candidate may be."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,8 @@ def test_convolutions_in_tf32_count_as_the_reference_s_own_where_switches_permit
         (gradient,) = torch.autograd.grad(F.conv2d(x, more).square().sum(), more)
     assert rounding.met
     assert torch.equal(rounded, F.conv2d(to_tf32(x), to_tf32(weight)))
+    special = torch.tensor([0x7FFFFFFF, 0x7F800000, -0x800000, 0x3F801000], dtype=torch.int32).view(torch.float32)
+    assert to_tf32(special).tolist()[1:] == [math.inf, -math.inf, 1 + 2**-10] and to_tf32(special)[0].isnan()
     assert torch.equal(product, x[0, 0] @ x[0, 1])
     (exact,) = torch.autograd.grad(F.conv2d(x, more).square().sum(), more)
     assert 1e-5 < (gradient - exact).norm() / exact.norm() < 1e-2

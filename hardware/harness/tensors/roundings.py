@@ -10,4 +10,5 @@ def to_tf32(tensor: torch.Tensor, cut: bool = False) -> torch.Tensor:
     if not cut:
         bits += 0x1000
     bits &= ~0x1FFF
-    return rounded.to(tensor.dtype)
+    # A GPU's NaN has all digits, and one more makes a zero of it.
+    return torch.where(torch.isfinite(tensor), rounded, tensor).to(tensor.dtype)
