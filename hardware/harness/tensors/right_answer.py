@@ -92,8 +92,8 @@ class RightAnswer:
             self.reference_error = max(
                 self.reference_error, min(self.distance_to(other), MULTIPLE * max(self.reference_error, least))
             )
-        if permitted is not None and self.fits(permitted):
-            self.reference_error = max(self.reference_error, min(self.distance_to(permitted), MOST_ERROR))
+        if permitted is not None and self.fits(permitted) and math.isfinite(off := self.distance_to(permitted)):
+            self.reference_error = max(self.reference_error, min(off, MOST_ERROR))
         known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
         self._movements = [self.distance_to(moved) for moved in known]
         self.sensitivity = max(self._movements, default=0.0)
