@@ -1,9 +1,12 @@
 """The profiler: how fast, against which baselines, and why?"""
 
 import asyncio
+import contextlib
+import dataclasses
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -16,7 +19,10 @@ from ..hardware.harness.timing.effort import Effort
 from ..hardware.harness.timing.one_by_one import doubt
 from ..schemas import (
     DEADLINE,
+    FINISHED,
     FROM_SEED,
+    IDLE,
+    REFERENCE_DIED,
     BaselineReport,
     BaselinesMeasured,
     CandidateProfiled,
@@ -30,6 +36,7 @@ from ..schemas import (
     ProfileReport,
     ProfilingFailed,
     SessionOpened,
+    StopRequested,
     Timing,
     Verdict,
 )
@@ -50,8 +57,8 @@ OVERTIME = 0.125
 further processes."""
 LEAST_OVERTIME_S = 30.0
 
-OUT_OF_TIME = ("minutes", DEADLINE, "interrupted")
-"""Reasons of a stop after which finalists wait for no baseline."""
+HURRIED = ("minutes", DEADLINE, "interrupted", FINISHED, IDLE, REFERENCE_DIED)
+"""Reasons of a stop after which finalists wait for no baseline: somebody, or the time, wants the session to end."""
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +99,7 @@ class Profiler:
         profile = await self._device.profile(
             *(opened.problem, opened.facts, source, compiled),
             thorough=thorough,
-            effort=_effort(work),
+            effort=dataclasses.replace(_effort(work), hurried=partial(self._hurried, work)),
             limits=_limits(work),
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
@@ -161,6 +168,15 @@ class Profiler:
             self._say(work, reason)
         return replace(profile, device=seen)
 
+    async def _hurried(self, work: Work) -> None:
+        """Return once the session is asked to end after the event in hand."""
+        tail = self._bus.tail(session=work.envelope.session, after=work.seq)
+        async with contextlib.aclosing(tail):
+            async for _, envelope in tail:
+                event = envelope.event()
+                if isinstance(event, StopRequested) and event.reason in HURRIED:
+                    return
+
     def _say(self, work: Work, reason: str) -> None:
         """Tell once in the life of this worker what every candidate has to do without."""
         if reason not in self._logged_reasons:
@@ -194,9 +210,9 @@ def _may_win(work: Work, profile: ProfileReport) -> bool:
 
 
 def _patience_s(work: Work) -> float:
-    """Seconds that a finalist waits for baselines in the background: none once the session is out of time."""
+    """Seconds that a finalist waits for baselines in the background: none once the session is asked to end."""
     opened, stop = work.opened, work.graph.stop
-    if stop is not None and stop.reason in OUT_OF_TIME:
+    if stop is not None and stop.reason in HURRIED:
         return 0.0
     if opened.minutes is None:
         return MOST_PATIENCE_S

@@ -45,6 +45,22 @@ def without(report: ProfileReport, late: Sequence[BaselineStatus]) -> ProfileRep
     return replace(report, timing=replace(report.timing, absent=absent, pending=pending))
 
 
+async def _waited(wanted: Sequence[asyncio.Task[BaselineStatus]], effort: Effort) -> None:
+    """Wait for ``wanted`` while ``effort`` is patient."""
+    patience = effort.patient_until - time.monotonic()
+    if patience <= 0:
+        return
+    waiting: list[asyncio.Future[object]] = [asyncio.ensure_future(asyncio.wait(wanted))]
+    if effort.hurried is not None:
+        waiting.append(asyncio.ensure_future(effort.hurried()))
+    try:
+        await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for future in waiting:
+            future.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
 class BackgroundCompilation:
     """The late baselines of one problem at one timed shape."""
 
@@ -82,8 +98,8 @@ class BackgroundCompilation:
         """
         self.start()
         wanted = [task for name, task in self._tasks.items() if effort.against in ("best", name)]
-        if wanted and (patience := effort.patient_until - time.monotonic()) > 0:
-            await asyncio.wait(wanted, timeout=patience)
+        if not all(task.done() for task in wanted):
+            await _waited(wanted, effort)
         async with self._changed:
             if self._done():
                 await self._changed.wait_for(lambda: not self._users)

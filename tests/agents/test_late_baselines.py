@@ -7,29 +7,35 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from planner_ring import Ring
+from waiting import LIMIT_S
 
 import given
 from kernelswarm.agents.analyst.diagnose import diagnose
-from kernelswarm.agents.profiler import MOST_PATIENCE_S, SHARE_OF_TIME, _effort
+from kernelswarm.agents.profiler import MOST_PATIENCE_S, SHARE_OF_TIME, Profiler, _effort
 from kernelswarm.agents.runtime import Work
 from kernelswarm.agents.synthesizer.model.sections import outcome
 from kernelswarm.agents.synthesizer.request import attempt_of
+from kernelswarm.bus import Bus
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.hardware.harness import baseline_process
 from kernelswarm.hardware.harness.late_baseline import LATE
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
+    FINISHED,
     IDLE,
     BaselinesMeasured,
+    CandidateCompiled,
     CandidateProfiled,
     CandidateVerified,
+    CompileReport,
     ConfirmationPlanned,
     Envelope,
     Event,
     NodeDiagnosed,
     NodePlanned,
     ProfileReport,
+    ProfilingFailed,
     SessionClosed,
     StopRequested,
     Timing,
@@ -148,13 +154,16 @@ TIMED: "dict[str, object]" = dict(minutes=MINUTES, reserve=RESERVE)
         (FINALIST, [], 90 * MINUTES, dict(minutes=MINUTES), 0.0),
         (FINALIST, [], 0.0, {}, MOST_PATIENCE_S),
         (FINALIST, [StopRequested(reason="minutes")], 0.0, TIMED, 0.0),
-        (FINALIST, [StopRequested(reason=IDLE)], 0.0, {}, MOST_PATIENCE_S),
+        (FINALIST, [StopRequested(reason=IDLE)], 0.0, {}, 0.0),
+        (FINALIST, [StopRequested(reason=FINISHED)], 0.0, TIMED, 0.0),
+        (FINALIST, [StopRequested(reason="target")], 0.0, {}, MOST_PATIENCE_S),
         (CANDIDATE, [], 0.0, TIMED, 0.0),
         (CANDIDATE, [], 0.0, TIMED | dict(budget=1), SHARE_OF_TIME * 60 * MINUTES),
     ],
     ids=[
         *("until the reserve", "what is left of it", "in the reserve", "resumed", "until the end", "overtime"),
-        *("without minutes", "out of time", "idle", "no finalist", "the only candidate"),
+        *("without minutes", "out of time", "idle", "finished", "its aim is reached", "no finalist"),
+        "the only candidate",
     ],
 )
 def test_finalists_wait_until_they_must_be_confirmed(
@@ -165,6 +174,40 @@ def test_finalists_wait_until_they_must_be_confirmed(
 
 def test_finalists_wait_for_what_a_win_is_measured_against() -> None:
     assert effort(FINALIST, against="compile").against == "compile"
+
+
+class Patient:
+    """A device on which finalists wait until they are hurried."""
+
+    def __init__(self) -> None:
+        self.waits = asyncio.Event()
+
+    async def profile(self, *arguments: object, effort: Effort, **how: object) -> ProfileReport:
+        assert effort.hurried is not None and effort.patient_until > time.monotonic()
+        self.waits.set()
+        await effort.hurried()
+        return ProfileReport(verdict=Verdict.harness_error, isolation="")
+
+    def joined(self, *arguments: object) -> None:
+        return None
+
+    def has(self, artifact: object) -> bool:
+        return True
+
+
+async def test_a_session_that_is_asked_to_stop_hurries_a_finalist_that_waits(bus: Bus) -> None:
+    device, graph = Patient(), SearchGraph("s-test1")
+    compiled = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler=""))
+    for event, node in ((given.opened(), ""), (given.candidate(), "n001"), (compiled, "n001")):
+        graph.apply(given.envelope_of(event, node=node), event)
+    envelope = given.envelope_of(FINALIST, node="n001")
+    work = Work(envelope, FINALIST, graph, await bus.publish(envelope))
+    handling = asyncio.create_task(Profiler(device, bus).handle(work))  # type: ignore[arg-type]
+    await asyncio.wait_for(device.waits.wait(), LIMIT_S)
+    await bus.publish(given.envelope_of(StopRequested(reason="target"), cause="planner"))
+    await bus.publish(given.envelope_of(StopRequested(reason=FINISHED), cause="user"))
+    (answer,) = await asyncio.wait_for(handling, LIMIT_S)
+    assert isinstance(answer.event, ProfilingFailed)
 
 
 @pytest.mark.thorough

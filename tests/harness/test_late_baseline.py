@@ -11,7 +11,7 @@ import pytest
 from waiting import LIMIT_S, again_until
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import baseline_process
+from kernelswarm.hardware.harness import baseline_process, late_baseline
 from kernelswarm.hardware.harness.late_baseline import LATE
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.schemas import HardwareFacts, Problem, ProblemFacts, Verdict
@@ -20,6 +20,23 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 PATIENT = Effort(patient_until=math.inf)
 HONEST = "import torch\ndef kernel(x, w): return torch.nn.functional.rms_norm(x, w.shape, w, 1e-6)"
+
+
+async def test_whoever_is_hurried_waits_no_longer() -> None:
+    never, hurry = asyncio.create_task(asyncio.Event().wait()), asyncio.Event()
+
+    async def hurried() -> None:
+        await hurry.wait()
+
+    effort = replace(PATIENT, hurried=hurried)
+    waiting = asyncio.create_task(late_baseline._waited([never], effort))  # type: ignore[list-item]
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    hurry.set()
+    await asyncio.wait_for(waiting, LIMIT_S)
+    assert not never.done(), "it is compiled all the same"
+    await asyncio.wait_for(late_baseline._waited([never], Effort(hurried=hurried)), LIMIT_S)  # type: ignore[list-item]
+    never.cancel()
 
 
 def _pid(device: Device) -> int:

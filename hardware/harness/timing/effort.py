@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ....schemas import Timing
@@ -28,6 +28,8 @@ class Effort:
     patient_until: float = 0.0
     """On the monotonic clock: until then baselines that are compiled in the background are waited for, those alone that
     count where a win is measured :attr:`against` a baseline."""
+    hurried: Callable[[], Awaitable[None]] | None = None
+    """Returns once nobody is to be waited for any longer, before :attr:`patient_until`."""
 
     @property
     def is_late(self) -> bool:
