@@ -26,8 +26,6 @@ IDLE_S = 60.0
 longest of its steps took, if that is less: starting its processes again costs no more than keeping others waiting."""
 CHECK_S = 1.0
 """How often is looked whether somebody waits."""
-RAISED = 2.0
-"""So many times what it had holds a problem that ran short of memory, once its step was done again with everything."""
 DESCRIPTORS_SHARE = 0.5
 """Of the descriptors that this process may have: with more open, idle problems let go of theirs, too. One that was
 judged keeps some eighty, most of them its cases' inputs, and many systems permit 1,024."""
@@ -57,12 +55,8 @@ class ProblemMemory:
         self._last_used: dict[str, float] = {}
         self._longest_s: dict[str, float] = defaultdict(float)
         """Of the steps of each problem."""
-        self._demands: dict[str, int] = {}
-        """Of the problems that ran short: what they reserve from then on."""
         self._guards: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._repeating: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._repeats: dict[str, int] = defaultdict(int)
-        """Steps of each problem that are done once more, or wait for it."""
         self._notices: dict[str, Notice] = {}
         self._yielding: asyncio.Task[None] | None = None
 
@@ -121,7 +115,7 @@ class ProblemMemory:
             yield
 
     async def have_all(self, problem: Problem) -> None:
-        """Hold all of the memory, waiting for its neighbours to end.
+        """Hold all of the memory until the problem is released, waiting for its neighbours to end.
 
         For a problem that is in use; not to be asked for while the lease is held.
         """
@@ -134,7 +128,6 @@ class ProblemMemory:
                 await self._give_up(other)
             # First of all: two that want everything would wait for each other.
             if held is not None:
-                self._demands[key] = min(int(RAISED * held.size), self.reservations.capacity)
                 self._held.pop(key).release()
             everything = self.reservations.capacity
             self._held[key] = await self.reservations.reserve(everything, problem.name, self._notice(problem))
@@ -143,22 +136,14 @@ class ProblemMemory:
         """What ``attempt`` comes to; where an accelerator's memory ran out, it is done once more with all of it.
 
         What is done once more waits for its like, too: the steps of one problem may have been too many for the memory.
-        The last of them lets neighbours have what is beyond :data:`RAISED` times what the problem had before.
         ``reason`` says what went wrong. Conditions as of :meth:`have_all`.
         """
         result = await attempt()
         if self._accelerator is None or not ran_out_of_memory(reason(result)):
             return result
-        key = problem.sha256
-        self._repeats[key] += 1
-        try:
-            await self.have_all(problem)
-            async with self._repeating[key]:
-                return await attempt()
-        finally:
-            self._repeats[key] -= 1
-            if not self._repeats[key] and key in self._held:
-                self._held[key].shrink(self._demands.get(key, self.reservations.capacity))
+        await self.have_all(problem)
+        async with self._repeating[problem.sha256]:
+            return await attempt()
 
     def release(self, key: str) -> None:
         """Let others have the memory of the problem with this sha256, whose processes have ended."""
@@ -178,8 +163,7 @@ class ProblemMemory:
     async def _reserved(self, problem: Problem, facts: ProblemFacts) -> Reservation:
         if self._yielding is None:
             self._yielding = asyncio.create_task(self._yield_when_idle(), name="memory of idle problems")
-        size = max(demand_of(facts, self._accelerator), self._demands.get(problem.sha256, 0))
-        return await self.reservations.reserve(size, problem.name, self._notice(problem))
+        return await self.reservations.reserve(demand_of(facts, self._accelerator), problem.name, self._notice(problem))
 
     @contextlib.asynccontextmanager
     async def _reserving(self, problem: Problem, size: int) -> AsyncIterator[None]:

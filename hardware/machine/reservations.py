@@ -44,18 +44,10 @@ class Holding:
 class Reservation:
     """Memory that was reserved; :meth:`release` it once it is free again."""
 
-    def __init__(self, path: Path, file: int, size: int, label: str) -> None:
+    def __init__(self, path: Path, file: int, size: int) -> None:
         self.size = size
         """Bytes."""
-        self._path, self._file, self._label = path, file, label
-        self._digits = len(str(size))
-
-    def shrink(self, size: int) -> None:
-        """Keep ``size`` bytes of it, and let others have the rest; does nothing where it is no more."""
-        if self._file >= 0 and size < self.size:
-            self.size = size
-            # In one piece, as long as before: others may be reading.
-            os.pwrite(self._file, _line(size, self._label, self._digits), 0)
+        self._path, self._file = path, file
 
     def release(self) -> None:
         """Let others have it. A second time it does nothing."""
@@ -154,12 +146,12 @@ class MemoryReservations:
         try:
             file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file, _line(size, label))
+            os.write(file, f"{size} {' '.join(label.split())[:_LONGEST_LABEL]}\n".encode())
             # Only now: whoever looks takes a file without a lock for that of a dead holder.
             new.rename(path)
         except OSError as error:
             raise unwritable(self._folder, error) from error
-        return Reservation(path, file, size, label)
+        return Reservation(path, file, size)
 
     def _waiting_for(self, size: int, others: list[Holding]) -> str:
         names = [f"{holding.label} ({_gib(holding.size)})" for holding in others[:_MOST_NAMES]]
@@ -168,11 +160,6 @@ class MemoryReservations:
             f"waiting for {_gib(size)} of the {_gib(self.capacity)} of memory that {self._place} has: held by "
             f"{', '.join(names)}{more}"
         )
-
-
-def _line(size: int, label: str, digits: int = 0) -> bytes:
-    """What a holder's file says."""
-    return f"{size:0{digits}d} {' '.join(label.split())[:_LONGEST_LABEL]}\n".encode()
 
 
 def _is_taken(file: int, mode: int) -> bool:
