@@ -34,6 +34,7 @@ from .harness.checking import check_small_inputs
 from .harness.late_baseline import LateBaselines, without
 from .harness.launcher import Launcher
 from .harness.memory_demand import capacity_of
+from .harness.peak_use import in_use_of
 from .harness.problem_memory import ProblemMemory
 from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
@@ -90,7 +91,9 @@ class Device:
         uuid = self.accelerator.uuid if self.accelerator else ""
         self._lease = Lease(pool, home, uuid)
         capacity = capacity_of(hardware.memory_bytes, self.accelerator)
-        self.memory = ProblemMemory(MemoryReservations(pool, home, capacity, uuid), self.accelerator, self._forget)
+        reservations = MemoryReservations(pool, home, capacity, uuid)
+        in_use = partial(in_use_of, self.accelerator) if self.accelerator else lambda: None
+        self.memory = ProblemMemory(reservations, self.accelerator, self._forget, in_use=in_use)
         """What the problems reserve of the device's memory."""
         self._launcher = Launcher(pool, hardware, home, self.accelerator)
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None

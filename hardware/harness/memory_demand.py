@@ -31,6 +31,8 @@ SHARE_OF_FINALIST = 0.25
 """Of a device's memory: so much may the processes of a finalist take that are prepared together."""
 SHARE_OF_VALIDATION = 0.25
 """Of a device's memory: what a validation reserves, since nothing is known of the problem's size before."""
+MARGIN = 1.25
+"""Of what was seen to be in use: so much is reserved, since the next step, or another order of it, may take more."""
 SHARE = 0.95
 """Of a device's memory: the driver keeps some for itself."""
 
@@ -51,6 +53,15 @@ def demand_of(facts: ProblemFacts, accelerator: Accelerator | None) -> int:
     if accelerator is None:
         return memory_needed(facts)[1] + beside + PROCESSES * PROCESS_BYTES
     return memory_needed_on_device(facts)[0] + beside + CONTEXTS * CONTEXT_BYTES
+
+
+def demand_after_shortage(demand: int, peak: int | None) -> int:
+    """Bytes that a problem reserves for which ``demand`` was too little, and ``peak`` in use when it had all.
+
+    More than before in any case: what was repeated ran alone, other steps run beside each other. Twice as much where
+    nobody saw the peak.
+    """
+    return 2 * demand if peak is None else int(MARGIN * max(demand, peak))
 
 
 def demand_of_validation(capacity: int) -> int:

@@ -15,7 +15,8 @@ from typing import TypeVar
 from ...schemas import Accelerator, Problem, ProblemFacts
 from ..machine.reservations import MemoryReservations, Notice, Reservation
 from .judgement import ran_out_of_memory
-from .memory_demand import CONTEXT_BYTES, demand_of, demand_of_validation
+from .memory_demand import CONTEXT_BYTES, demand_after_shortage, demand_of, demand_of_validation
+from .peak_use import InUse, PeakUse
 from .validation_process import OutOfMemory
 
 T = TypeVar("T")
@@ -43,13 +44,20 @@ class ProblemMemory:
         forget: Callable[[str], Awaitable[None]],
         *,
         idle_s: float = IDLE_S,
+        in_use: InUse = lambda: None,
     ) -> None:
-        """``forget`` ends the processes of a problem, by its sha256, before its memory is given up."""
+        """``forget`` ends the processes of a problem, by its sha256, before its memory is given up.
+
+        ``in_use`` says how much of the device's memory is.
+        """
         self.reservations = reservations
         """Of all processes."""
         self._accelerator = accelerator
         self._forget = forget
         self._idle_s = idle_s
+        self._in_use = in_use
+        self._demand: dict[str, int] = {}
+        """Bytes that each problem reserves: as estimated, or as was seen once that was too little."""
         self._held: dict[str, Reservation] = {}
         self._users: dict[str, int] = defaultdict(int)
         self._last_used: dict[str, float] = {}
@@ -57,6 +65,8 @@ class ProblemMemory:
         """Of the steps of each problem."""
         self._guards: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._repeating: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._repeats: dict[str, int] = defaultdict(int)
+        """How many steps of each problem are done once more, or wait for that."""
         self._notices: dict[str, Notice] = {}
         self._yielding: asyncio.Task[None] | None = None
 
@@ -114,11 +124,35 @@ class ProblemMemory:
         async with self._reserving(problem, self.reservations.capacity):
             yield
 
-    async def have_all(self, problem: Problem) -> None:
-        """Hold all of the memory until the problem is released, waiting for its neighbours to end.
+    async def unless_short(self, problem: Problem, attempt: Callable[[], Awaitable[T]], reason: Reason[T]) -> T:
+        """What ``attempt`` comes to; where an accelerator's memory ran out, it is done once more with all of it.
 
-        For a problem that is in use; not to be asked for while the lease is held.
+        What is done once more waits for its like, too: the steps of one problem may have been too many for the memory.
+        Afterwards the problem keeps what was seen to be in use, with a margin, and others have the rest.
+        ``reason`` says what went wrong. For a problem that is in use; not to be asked for while the lease is held.
         """
+        result = await attempt()
+        if self._accelerator is None or not ran_out_of_memory(reason(result)):
+            return result
+        key = problem.sha256
+        demand = self._demand.get(key, 0)
+        self._repeats[key] += 1
+        try:
+            await self._have_all(problem)
+            peak = PeakUse(self._in_use)
+            async with self._repeating[key], peak.observing():
+                result = await attempt()
+            # What all of the memory is too little for says nothing of the problem's other steps.
+            if not ran_out_of_memory(reason(result)):
+                self._demand[key] = max(self._demand.get(key, 0), demand_after_shortage(demand, peak.size))
+            return result
+        finally:
+            self._repeats[key] -= 1
+            if not self._repeats[key]:
+                self._give_rest_back(problem)
+
+    async def _have_all(self, problem: Problem) -> None:
+        """Hold all of the memory, waiting for the problem's neighbours to end."""
         key = problem.sha256
         async with self._guards[key]:
             held = self._held.get(key)
@@ -132,18 +166,15 @@ class ProblemMemory:
             everything = self.reservations.capacity
             self._held[key] = await self.reservations.reserve(everything, problem.name, self._notice(problem))
 
-    async def unless_short(self, problem: Problem, attempt: Callable[[], Awaitable[T]], reason: Reason[T]) -> T:
-        """What ``attempt`` comes to; where an accelerator's memory ran out, it is done once more with all of it.
-
-        What is done once more waits for its like, too: the steps of one problem may have been too many for the memory.
-        ``reason`` says what went wrong. Conditions as of :meth:`have_all`.
-        """
-        result = await attempt()
-        if self._accelerator is None or not ran_out_of_memory(reason(result)):
-            return result
-        await self.have_all(problem)
-        async with self._repeating[problem.sha256]:
-            return await attempt()
+    def _give_rest_back(self, problem: Problem) -> None:
+        key = problem.sha256
+        held, demand = self._held.get(key), self._demand.get(key, 0)
+        if held is None or demand >= held.size:
+            return
+        if demand:
+            self._held[key] = self.reservations.shrunk(held, demand, problem.name)
+        else:
+            self._held.pop(key).release()
 
     def release(self, key: str) -> None:
         """Let others have the memory of the problem with this sha256, whose processes have ended."""
@@ -163,7 +194,8 @@ class ProblemMemory:
     async def _reserved(self, problem: Problem, facts: ProblemFacts) -> Reservation:
         if self._yielding is None:
             self._yielding = asyncio.create_task(self._yield_when_idle(), name="memory of idle problems")
-        return await self.reservations.reserve(demand_of(facts, self._accelerator), problem.name, self._notice(problem))
+        demand = self._demand.setdefault(problem.sha256, demand_of(facts, self._accelerator))
+        return await self.reservations.reserve(demand, problem.name, self._notice(problem))
 
     @contextlib.asynccontextmanager
     async def _reserving(self, problem: Problem, size: int) -> AsyncIterator[None]:

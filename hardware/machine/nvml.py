@@ -65,6 +65,16 @@ def read_clocks(uuid: str) -> Clocks:
         )
 
 
+def read_used_bytes(uuid: str) -> int:
+    """Bytes of the device's memory that processes have taken, and the driver itself.
+
+    Raises:
+        PoolError: it cannot be asked.
+    """
+    with _library() as nvml:
+        return int(nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByUUID(uuid)).used)
+
+
 @contextmanager
 def _library() -> Iterator[Any]:
     try:

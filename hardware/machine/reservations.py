@@ -102,6 +102,17 @@ class MemoryReservations:
             on_wait("")
         return reservation
 
+    def shrunk(self, reservation: Reservation, size: int, label: str) -> Reservation:
+        """What is held in place of ``reservation``, which is released: ``size`` bytes of it, for ``label``.
+
+        Raises:
+            InputError: the lock file cannot be made.
+        """
+        # For a moment both are there: nobody sees less than is in use.
+        smaller = self._hold(min(size, reservation.size), label)
+        reservation.release()
+        return smaller
+
     def holdings(self) -> list[Holding]:
         """What is reserved now, by every process. Files that a killed holder left are removed."""
         holdings = []

@@ -255,59 +255,6 @@ async def test_an_idle_problem_keeps_memory_from_others_no_longer_than_its_longe
     await memory.close()
 
 
-async def test_what_ran_out_of_memory_beside_neighbours_is_done_once_more_alone(tmp_path):
-    device = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
-    capacity, results, notices = 3 * memory_demand.demand_of(facts(1 << 20), device), ["out of memory", "fine"], []
-
-    async def forget(key: str) -> None:
-        memory.release(key)
-
-    async def attempt() -> str:
-        return results.pop(0)
-
-    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, capacity), device, forget)
-    neighbour = await memory.reservations.reserve(1, "neighbour")
-    memory.notify(problem("a"), lambda text: (notices.append(text), text and neighbour.release()))
-    async with memory.using(problem("a"), facts(1 << 20)):
-        assert await asyncio.wait_for(memory.unless_short(problem("a"), attempt, str), LIMIT_S) == "fine"
-        assert [holding.size for holding in memory.reservations.holdings()] == [capacity]
-        assert "neighbour" in notices[0] and not results
-        results += 2 * ["CUDA out of memory"]
-        assert await memory.unless_short(problem("a"), attempt, str) == "CUDA out of memory", "once is enough"
-    await memory.close()
-
-
-async def test_steps_of_one_problem_that_were_too_many_are_done_again_one_by_one(tmp_path):
-    device = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
-    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, 80 * GIB), device, lambda key: asyncio.sleep(0))
-    running, most = 0, []
-
-    async def attempt() -> str:
-        nonlocal running
-        running += 1
-        await asyncio.sleep(0.02)
-        most.append(running)
-        running -= 1
-        return "CUDA out of memory" if most[-1] > 1 else "fine"
-
-    async with memory.using(problem("a"), facts(1 << 20)):
-        steps = (memory.unless_short(problem("a"), attempt, str) for _ in range(3))
-        assert set(await asyncio.gather(*steps)) == {"fine"}
-    await memory.close()
-
-
-async def test_main_memory_is_not_waited_for_by_what_ran_out_of_it(tmp_path):
-    memory = ProblemMemory(MemoryReservations(POOL, tmp_path, 8 * GIB), None, lambda key: asyncio.sleep(0))
-    results = ["MemoryError"]
-
-    async def attempt() -> str:
-        return results.pop()
-
-    async with memory.using(problem("a"), facts(1 << 20)):
-        assert await memory.unless_short(problem("a"), attempt, str) == "MemoryError"
-    await memory.close()
-
-
 def test_what_a_call_was_seen_to_take_on_a_device_counts_and_not_what_its_graph_says():
     device = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
     seen = structs.replace(facts(1 << 20), peak_bytes=GIB)
