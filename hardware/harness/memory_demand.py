@@ -29,8 +29,9 @@ WEIGHTS_ON_DEVICE = WEIGHTS * (2 + 1 + 4)
 """Reference and its float64, baselines, four candidates."""
 SHARE_OF_FINALIST = 0.25
 """Of a device's memory: so much may the processes of a finalist take that are prepared together."""
-SHARE_OF_VALIDATION = 0.25
-"""Of a device's memory: what a validation reserves, since nothing is known of the problem's size before."""
+SHARES_OF_VALIDATION = (0.25, 0.5)
+"""Of a device's memory: what a validation reserves, since nothing is known of the problem's size before; the next one
+where one was too little. ReLU of 6.4 GB takes 68 GB, half of an H200."""
 MARGIN = 1.25
 """Of what was seen to be in use: so much is reserved, since the next step, or another order of it, may take more."""
 SHARE = 0.95
@@ -64,9 +65,13 @@ def demand_after_shortage(demand: int, peak: int | None) -> int:
     return 2 * demand if peak is None else int(MARGIN * max(demand, peak))
 
 
-def demand_of_validation(capacity: int) -> int:
-    """Bytes of a device that a validation reserves of ``capacity``, the context of its process included."""
-    return max(int(SHARE_OF_VALIDATION * capacity), 2 * CONTEXT_BYTES)
+def demands_of_validation(capacity: int) -> list[int]:
+    """Bytes of a device that a validation reserves of ``capacity``, the context of its process included.
+
+    One after the other, until it is enough; if none is, it has all.
+    """
+    least = 2 * CONTEXT_BYTES
+    return sorted({max(int(share * capacity), least) for share in SHARES_OF_VALIDATION if least < capacity})
 
 
 def processes_at_once(facts: ProblemFacts, accelerator: Accelerator) -> int:

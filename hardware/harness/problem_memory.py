@@ -15,7 +15,7 @@ from typing import TypeVar
 from ...schemas import Accelerator, Problem, ProblemFacts
 from ..machine.reservations import MemoryReservations, Notice, Reservation
 from .judgement import ran_out_of_memory
-from .memory_demand import CONTEXT_BYTES, demand_after_shortage, demand_of, demand_of_validation
+from .memory_demand import CONTEXT_BYTES, demand_after_shortage, demand_of, demands_of_validation
 from .peak_use import InUse, PeakUse
 from .validation_process import OutOfMemory
 
@@ -97,22 +97,24 @@ class ProblemMemory:
     async def validated(self, problem: Problem, attempt: Callable[[int], Awaitable[T]]) -> T:
         """What ``attempt`` comes to, which is told how many bytes of an accelerator its tensors may take; 0: no limit.
 
-        It has a share of the accelerator's memory first. Where that is too little it is done once more with all of it.
-        Main memory is reserved only for what ran out of it beside neighbours. Not to be asked for while the lease is
-        held.
+        It has a share of the accelerator's memory first. Where that is too little it is done once more with a larger
+        one, and in the end with all of it. Main memory is reserved only for what ran out of it beside neighbours. Not
+        to be asked for while the lease is held.
 
         Raises:
             OutOfMemory: all of the memory is too little.
         """
-        try:
-            if self._accelerator is None:
+        if self._accelerator is None:
+            try:
                 return await attempt(0)
-            share = demand_of_validation(self.reservations.capacity)
-            async with self._reserving(problem, share):
-                return await attempt(share - CONTEXT_BYTES)
-        except OutOfMemory:
-            if self._accelerator is None and not self.reservations.holdings():
-                raise
+            except OutOfMemory:
+                if not self.reservations.holdings():
+                    raise
+        else:
+            for demand in demands_of_validation(self.reservations.capacity):
+                with contextlib.suppress(OutOfMemory):
+                    async with self._reserving(problem, demand):
+                        return await attempt(demand - CONTEXT_BYTES)
         async with self.alone(problem):
             return await attempt(0)
 

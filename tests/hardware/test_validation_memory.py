@@ -28,6 +28,7 @@ POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 GPU = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
 CAPACITY = 80 * GIB
 SHARE = 20 * GIB
+HALF = 40 * GIB
 
 
 def problem(name: str) -> Problem:
@@ -62,8 +63,12 @@ async def test_a_validation_reserves_a_share_and_its_tensors_leave_room_for_the_
     assert memory.reservations.holdings() == []
 
 
-@pytest.mark.parametrize("needed_gib", [30, 90], ids=["fits", "fits nowhere"])
-async def test_what_its_share_is_too_little_for_is_done_once_more_with_all_of_the_memory(tmp_path, needed_gib):
+@pytest.mark.parametrize(
+    ("needed_gib", "reserved"),
+    [(30, [SHARE, HALF]), (50, [SHARE, HALF, CAPACITY]), (90, [SHARE, HALF, CAPACITY])],
+    ids=["half is enough", "fits", "fits nowhere"],
+)
+async def test_what_a_share_is_too_little_for_is_done_again_with_more(tmp_path, needed_gib, reserved):
     memory = memory_of(tmp_path)
     validations = Validations(memory, needed_gib * GIB)
     if needed_gib * GIB < CAPACITY:
@@ -71,7 +76,9 @@ async def test_what_its_share_is_too_little_for_is_done_once_more_with_all_of_th
     else:
         with pytest.raises(OutOfMemory):
             await memory.validated(problem("a"), validations.attempt)
-    assert validations.reserved == [[SHARE], [CAPACITY]] and validations.limits[1:] == [0]
+    assert validations.reserved == [[size] for size in reserved]
+    limits = [size - memory_demand.CONTEXT_BYTES for size in reserved]
+    assert validations.limits == [*limits[:2], 0][: len(limits)], "with all of the memory there is no limit"
     assert memory.reservations.holdings() == []
 
 
@@ -105,9 +112,9 @@ async def test_a_repeated_validation_waits_for_its_neighbours_and_others_are_tol
     memory, notices = memory_of(tmp_path), []
     large = await memory.reservations.reserve(CAPACITY // 2, "large")
     memory.notify(problem("a"), lambda text: (notices.append(text), text and large.release()))
-    validations = Validations(memory, 30 * GIB)
+    validations = Validations(memory, 50 * GIB)
     assert await asyncio.wait_for(memory.validated(problem("a"), validations.attempt), LIMIT_S) == "facts"
-    assert validations.reserved == [[SHARE, CAPACITY // 2], [CAPACITY]]
+    assert validations.reserved == [[SHARE, CAPACITY // 2], [HALF, CAPACITY // 2], [CAPACITY]]
     assert "waiting for 80.0 GiB" in notices[0] and notices[1:] == [""]
 
 
@@ -128,8 +135,9 @@ async def test_on_a_processor_memory_is_reserved_only_for_what_ran_out_of_it_bes
 
 
 def test_a_small_device_has_a_share_that_holds_a_context():
-    assert memory_demand.demand_of_validation(GIB) >= 2 * memory_demand.CONTEXT_BYTES
-    assert memory_demand.demand_of_validation(CAPACITY) == SHARE
+    assert memory_demand.demands_of_validation(4 * GIB) == [2 * memory_demand.CONTEXT_BYTES, 2 * GIB]
+    assert memory_demand.demands_of_validation(GIB) == [], "it has all"
+    assert memory_demand.demands_of_validation(CAPACITY) == [SHARE, HALF]
 
 
 async def test_a_device_tells_the_process_what_its_tensors_may_take(tmp_path, monkeypatch):
@@ -150,8 +158,8 @@ async def test_a_device_tells_the_process_what_its_tensors_may_take(tmp_path, mo
     hardware = HardwareFacts(device="GPU", isa=(), copy_gbps=1.0, peak_gflops=1.0, accelerators=(GPU,), **sizes)
     async with Device(POOL, hardware, tmp_path) as device:
         assert await device.validate_problem(problem("a")) == "facts"
-        share = memory_demand.demand_of_validation(device.memory.reservations.capacity)
-    assert limits == [share - memory_demand.CONTEXT_BYTES, 0]
+        demands = memory_demand.demands_of_validation(device.memory.reservations.capacity)
+    assert limits == [*(demand - memory_demand.CONTEXT_BYTES for demand in demands), 0]
 
 
 async def test_the_limit_is_in_the_command():

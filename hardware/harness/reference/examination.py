@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ....schemas import InputFact, InputKind, ProblemFormat, ShapeFacts, StateFact
 from ...dropin.conditions import described
+from ...processes.messages import HOST
 from ..calls.answering import Refused
 from ..inputs import held_out
 from ..inputs.sizes import bytes_of, is_large, left_out
@@ -99,6 +100,8 @@ class Examination:
     others: dict[str, list[Any]] = field(default_factory=dict)
     """The answers to other inputs, by shape; none where inputs are the same for every seed, or large."""
     lone: list[Any] | None = None
+    is_drawn_on_device: bool = False
+    """Whether inputs come from an accelerator's own generator."""
     tried_weights: bool = False
     """Whether other weights decide nothing either."""
 
@@ -143,7 +146,15 @@ class Examination:
         self.float64 = self.float64 and all(target.float64 for target in targets)
         self.dtype = self.dtype or _dtype_to_match(targets)
         self.shapes.append(_shape_facts(self.reference, name, inputs, targets))
-        self.lone = inputs if len(self.reference.shapes) == 1 else None
+        self.lone = inputs if len(self.reference.shapes) == 1 and not self._is_drawn_anew(name, targets) else None
+
+    def _is_drawn_anew(self, shape: str, targets: list[Target]) -> bool:
+        """Whether large inputs are drawn where they are needed, in less time than they would keep memory from others.
+
+        A processor draws 6 GB in one thread.
+        """
+        size = sum(bytes_of(target.shape, target.dtype) for target in targets)
+        return self.is_drawn_on_device and is_large(self.sizes[shape], size)
 
     def _take_other_answer(self, shape: str, inputs: list[Any], targets: list[Target]) -> None:
         others = to_device(self.reference.draw(shape, FIXED_SEEDS[1]))
@@ -160,7 +171,10 @@ class Examination:
         return farthest(far, far | distances(following, targets, self.others[shape], passing(far)))
 
     def _check_drawn_again(self, shape: str, inputs: list[Any]) -> None:
-        if not same(inputs, to_device(self.reference.draw(shape, FIXED_SEEDS[0]))):
+        again = self.reference.draw(shape, FIXED_SEEDS[0])
+        devices = {tensor.device.type for tensor in values.tensors_of(again)}
+        self.is_drawn_on_device = HOST not in devices
+        if not same(inputs, to_device(again)):
             raise Refused(
                 f"{self.problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is "
                 "the same; draw from the given generator only"

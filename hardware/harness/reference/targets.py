@@ -26,6 +26,8 @@ FAR = 32 * 2.0**-23
 """Inputs move by so much to find what jumps: a sum of many large numbers is off by as much, in any order, and one
 movement by an epsilon may miss the only row in thousands whose softmax hangs on it. Of outputs of lower precision an
 epsilon is more."""
+ORDERED = 1 << 24
+"""Elements: larger answers lie in order."""
 FEW, FEW_SHAKES = 4096, 2
 """The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
 
@@ -60,11 +62,11 @@ def targets_of(
     native, entries = first.answer, first.entries
     parts = [*(None for _ in first.outputs), *entries]
     first.outputs.clear()
-    for leaf in native:
-        if not isinstance(leaf, torch.Tensor | int | float | None):
-            raise Refused(
-                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
-            )
+    strange = next((leaf for leaf in native if not isinstance(leaf, torch.Tensor | int | float | None)), None)
+    if strange is not None:
+        raise Refused(f"{problem.name}.py: the reference returns a {type(strange).__name__}; return tensors or numbers")
+    shared = [isinstance(leaf, torch.Tensor) and overlaps(leaf.shape, leaf.stride()) for leaf in native]
+    _put_in_order(native)
 
     def precise_for(share: float, seed: int = 0) -> list[Any]:
         return _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
@@ -108,7 +110,6 @@ def targets_of(
                 reordered.append(precise_for(0.0))
     ways = (share, -share) if values.size_of(inputs) <= REDRAWN_BYTES else (share,)
     far = [precise_for(way, count) for way in ways] if is_moved else []
-    shared = [isinstance(leaf, torch.Tensor) and overlaps(leaf.shape, leaf.stride()) for leaf in native]
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
@@ -139,7 +140,18 @@ def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]
             # Not a reference without float64: that would be judged by another rule.
             raise explained(refused, problem, "cannot be computed in float64") from None
         return [None] * count
-    return outputs if len(outputs) == count else [None] * count
+    if len(outputs) != count:
+        return [None] * count
+    _put_in_order(outputs)
+    return outputs
+
+
+def _put_in_order(answers: list[Any]) -> None:
+    """Lay out large tensors one element behind the other, one tensor at a time: whoever compares them would copy each
+    of them for that, and keep both."""
+    for index, answer in enumerate(answers):
+        if isinstance(answer, torch.Tensor) and answer.numel() > ORDERED:
+            answers[index] = answer.detach().contiguous()
 
 
 def epsilon_of(outputs: list[Any]) -> float:

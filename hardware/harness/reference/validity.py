@@ -78,21 +78,24 @@ def changed(
     Raises:
         InvalidVariant: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
     """
-    base = draw(seed)
+    drawn_from = seed
     for attempt in range(1, DRAWS):
+        # What they are made from goes at once: of large inputs the device's memory holds few.
+        inputs = derive(draw(drawn_from), variant, seed + attempt - 1)
+        is_small = inputs is not None and values.size_of(inputs) <= REDRAWN_BYTES
         try:
-            return _changed(reference, problem, base, variant, seed + attempt - 1, error, quick)
+            return _changed(reference, problem, inputs, variant, error, quick)
         except InvalidDraw:
-            if values.size_of(base) > REDRAWN_BYTES:
+            del inputs
+            if not is_small:
                 break
-            base = draw(seed + attempt)
-    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error, quick)
+            drawn_from = seed + attempt
+    return _changed(reference, problem, derive(draw(drawn_from), variant, seed + DRAWS - 1), variant, error, quick)
 
 
 def _changed(
-    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int, error: float, quick: bool
+    reference: ReferenceProblem, problem: Open, inputs: list[Any] | None, variant: str, error: float, quick: bool
 ) -> tuple[list[Any], list[Target]]:
-    inputs = derive(base, variant, seed)
     if inputs is None:
         raise InvalidVariant("it has no floating numbers that may be others")
     plain = variant == STRIDED
@@ -218,7 +221,7 @@ class InputVariants:
     others: Mapping[str, list[Any]]
     """The answers to other inputs, by shape."""
     lone: list[Any] | None
-    """The inputs of the only shape, where there is but one."""
+    """The inputs of the only shape, where there is but one and drawing them again takes longer than it saves memory."""
     input_kinds: tuple[InputKind, ...] = ()
     """Every variant, with the reason where it is left out."""
 

@@ -6,7 +6,7 @@ elements by moving inputs a little and exchanging neighbours. They may be anythi
 all others are judged, by a bound that what jumps does not raise.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -14,11 +14,6 @@ from ..messages.commands import UNMEASURABLE
 
 MOST_MOVED = 1 / 2
 """Of an output's elements: where more jump when inputs move a little, the answer as a whole is not defined."""
-
-
-def off_by_more(errors: Iterable[torch.Tensor], limit: float) -> torch.Tensor:
-    """Which elements of an answer, whose errors come in chunks, are off by more than ``limit``."""
-    return torch.cat([~(chunk <= limit) for chunk in errors])
 
 
 class Jumps:

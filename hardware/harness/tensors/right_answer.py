@@ -11,7 +11,7 @@ from ..messages.commands import UNMEASURABLE
 from ..messages.state import StateEntry
 from .bounds import EPSILON, LEAST_ERROR, MOST_ERROR, MULTIPLE, STEADY, Tolerance, bound_for, is_steady, moderate_error
 from .flat import chunks_of, flat, rms_of_finite
-from .jumps import MOST_MOVED, Jumps, off_by_more
+from .jumps import MOST_MOVED, Jumps
 from .tensor_placement import current_device
 from .values import all_finite, dtype_name
 
@@ -124,7 +124,8 @@ class RightAnswer:
         self.hangs_on_ties = bool(ties.any())
         usual = max(map(self.distance_to, shaken), default=0.0) if self.floating else 0.0
         usual = max(usual, EPSILON.get(self.dtype, EPSILON["float32"]))
-        where = self._off_by_more(moved, min(moderate, STEADY * epsilons * usual)) & ~ties
+        where = self._off_by_more(moved, min(moderate, STEADY * epsilons * usual))
+        where &= ~ties
         self.is_stable = int(where.sum()) <= MOST_MOVED * where.numel()
         if self.is_stable:
             ties |= where
@@ -137,7 +138,10 @@ class RightAnswer:
         """The elements that are off by more than ``limit`` in one of the answers."""
         found = torch.zeros(self._oracle.numel(), dtype=torch.bool, device=self._oracle.device)
         for answer in answers:
-            found |= off_by_more(self._errors_of(chunks_of(flat(answer, False), self._chunk)), limit)
+            begin = 0
+            for errors in self._errors_of(chunks_of(flat(answer, False), self._chunk)):
+                found[begin : begin + errors.numel()] |= ~(errors <= limit)
+                begin += errors.numel()
         return found if self._special is None else found & ~self._special
 
     def _is_alike(self, answer: Any) -> bool:

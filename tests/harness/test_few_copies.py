@@ -1,0 +1,95 @@
+"""Validation keeps few copies of large inputs and answers at once: they decide how much of a device it needs."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness.inputs import sizes
+from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference import examination, targets
+from kernelswarm.hardware.harness.reference.examination import Examination, drawn
+from kernelswarm.hardware.harness.reference.problem import ReferenceProblem, open_reference
+from kernelswarm.hardware.harness.reference.validity import changed
+from kernelswarm.schemas import ProblemFormat
+
+SOURCE = """
+import torch
+shapes = {"main": dict(rows=6)}
+def inputs(generator, rows): return [torch.randn(rows, 5, generator=generator)]
+def reference(x): return torch.selu(x.t()).t() * 1.1
+"""
+
+
+@pytest.fixture
+def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+    monkeypatch.chdir(tmp_path)
+    return Open(name="p", source=SOURCE, format=ProblemFormat.function, seed=1, device="cpu")
+
+
+@pytest.fixture
+def reference(problem: Open) -> ReferenceProblem:
+    return open_reference(problem)
+
+
+def test_what_inputs_of_a_variant_were_made_from_is_gone_when_the_reference_is_called(
+    problem: Open, reference: ReferenceProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bases: list[Callable[[], Any]] = []
+    alive: list[bool] = []
+    call = reference.call
+
+    def draw(seed: int) -> list[Any]:
+        (tensor,) = reference.draw("main", seed)
+        bases.append(weakref.ref(tensor))
+        return [tensor]
+
+    def counted(*inputs: Any) -> Any:
+        gc.collect()
+        alive.extend(base() is not None for base in bases)
+        return call(*inputs)
+
+    monkeypatch.setattr(reference, "call", counted)
+    changed(reference, problem, draw, "heavy_tailed+strided", 3, 0.0)
+    assert alive and not any(alive)
+
+
+def test_answers_that_lie_otherwise_are_laid_out_in_order_and_judged_alike(
+    problem: Open, reference: ReferenceProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = [reference.draw("main", 1)[0].t().contiguous().t()]
+    assert not reference.call(*inputs).is_contiguous()
+    (usual,) = targets.targets_of(reference, problem, inputs, shake=True)
+    monkeypatch.setattr(targets, "ORDERED", 0)
+    (ordered,) = targets.targets_of(reference, problem, inputs, shake=True)
+    assert torch.equal(usual.right, ordered.right) and usual.shape == ordered.shape
+    assert (usual.reference_error, usual.sensitivity, usual.bound) == (
+        *(ordered.reference_error, ordered.sensitivity),
+        ordered.bound,
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "large_bytes", "is_kept"),
+    [("cpu", 1, True), ("another", 1, False), ("another", 1 << 30, True)],
+    ids=["a processor draws them", "a device draws them", "they are small"],
+)
+def test_large_inputs_that_a_device_draws_are_drawn_again_and_not_kept(
+    problem: Open,
+    reference: ReferenceProblem,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    large_bytes: int,
+    is_kept: bool,
+) -> None:
+    monkeypatch.setattr(sizes, "LARGE_BYTES", large_bytes)
+    # Where main memory has another name, a draw in it is one on a device.
+    monkeypatch.setattr(examination, "HOST", host)
+    examined = Examination(reference, problem)
+    with torch.no_grad():
+        examined.examine("main", drawn(reference, problem, "main"))
+    assert (examined.lone is not None) == is_kept
