@@ -6,7 +6,32 @@ import typer
 from rich.markup import escape
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
-from .command_table import CommandGroup
+from .commands import (
+    bench,
+    compile,
+    diff,
+    doctor,
+    evaluate,
+    export,
+    fork,
+    knowledge,
+    lineage,
+    log,
+    mcp,
+    models,
+    optimize,
+    pools,
+    record,
+    replay,
+    resume,
+    sessions,
+    show,
+    sql,
+    swarm,
+    tasks,
+    time,
+)
+from .connecting import connecting
 from .display.terminal import configure_logging, err
 from .interrupts import EXIT_INTERRUPTED
 from .usage_errors import mistake
@@ -19,12 +44,47 @@ UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="kernelswarm",
-    cls=CommandGroup,
     help="Find faster kernels with a swarm of agents; every number can be replayed and asked about.",
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+SEARCHING = (optimize, fork, resume)
+EXIT_STATUSES = (
+    "[bold]Exit status[/]",
+    "0 done, also without a win · 1 the reference died: nothing could be judged · 2 bad input · "
+    "3 nothing could be tried: not one candidate was made · 130 interrupted",
+)
+
+for module in (
+    optimize,
+    fork,
+    evaluate,
+    time,
+    compile,
+    swarm,
+    mcp,
+    record,
+    pools,
+    models,
+    doctor,
+    sessions,
+    show,
+    lineage,
+    diff,
+    replay,
+    resume,
+    sql,
+    export,
+):
+    name = module.__name__.rpartition(".")[2]
+    statuses = EXIT_STATUSES if module in SEARCHING else ()
+    examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES), *statuses])
+    app.command(name, epilog=examples)(connecting(getattr(module, name)))
+app.add_typer(log.app)
+app.add_typer(bench.app)
+app.add_typer(knowledge.app)
+app.add_typer(tasks.app)
 
 
 def _version(asked: bool) -> None:

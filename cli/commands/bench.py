@@ -23,7 +23,6 @@ from ..options import Json, Nats, Pool, Workers, taking
 from . import bench_opinfo
 
 app = typer.Typer(
-    add_completion=False,
     name="bench",
     help="Public benchmarks, run from your own checkout of them.",
     no_args_is_help=True,

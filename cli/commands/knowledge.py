@@ -25,7 +25,6 @@ from ..reading import nearest
 EXIT_NO = 1
 
 app = typer.Typer(
-    add_completion=False,
     name="knowledge",
     help="What authors that are models look up: search and read it, add the manuals of a chip.",
     no_args_is_help=True,

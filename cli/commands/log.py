@@ -25,7 +25,6 @@ T = TypeVar("T")
 EXIT_NO = 1
 
 app = typer.Typer(
-    add_completion=False,
     name="log",
     help="The log: where it is, whether it is what was written, copies of it, its latest events.",
     no_args_is_help=True,

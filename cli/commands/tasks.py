@@ -36,7 +36,6 @@ WAIT_S = 300.0
 """How long a hand-in waits for its verdict, by default."""
 
 app = typer.Typer(
-    add_completion=False,
     name="tasks",
     help="Tasks for coding agents and people outside: claim one, write a kernel, check it, hand it in. "
     "docs/agents.md says how; `tasks brief` prints the page for an agent.",
