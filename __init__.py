@@ -6,8 +6,9 @@
 >>> result.kernel(x)  # doctest: +SKIP
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .api.benchmarks import run_benchmark
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
     from .api.replays import diff, re_evaluate, replay, resume
     from .api.searching import Step, export, fork, import_log, lineage, optimize
     from .api.timing import time
+else:
+    # `import kernelswarm.schemas` must stay cheap.
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "api.evaluating": "apply evaluate",
+            "api.optimized": "Optimized",
+            "api.searching": "Step export fork import_log lineage optimize",
+            "api.timing": "time",
+            "api.questions": "questions sql",
+            "api.benchmarks": "run_benchmark",
+            "api.replays": "diff re_evaluate replay resume",
+        },
+    )
 
 __all__ = [
     "Optimized",
@@ -37,27 +52,3 @@ __all__ = [
     "sql",
     "time",
 ]
-
-_MODULES = {
-    "api.evaluating": ("apply", "evaluate"),
-    "api.optimized": ("Optimized",),
-    "api.searching": ("Step", "export", "fork", "import_log", "lineage", "optimize"),
-    "api.timing": ("time",),
-    "api.questions": ("questions", "sql"),
-    "api.benchmarks": ("run_benchmark",),
-    "api.replays": ("diff", "re_evaluate", "replay", "resume"),
-}
-_PLACES = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the API when it is first used: `import kernelswarm.schemas` must stay cheap."""
-    if name not in _PLACES:
-        # With its object Python adds what was meant.
-        module = import_module(__name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
-    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return [*__all__]

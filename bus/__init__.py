@@ -1,16 +1,38 @@
 """How events travel: the only folder that knows NATS."""
 
-from .acks import IN_FLIGHT
-from .asked import asked_bus
-from .client import Bus
-from .consumer import Consumer, Delivery
-from .fair import FairConsumer
-from .local import embedded
-from .options import VARIABLES, ConnectOptions, connecting_with
-from .reader import Tail
-from .rpc import NobodyServes, Service
-from .server import MAX_PAYLOAD, server_binary
-from .subjects import ANY
+from typing import TYPE_CHECKING
+
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .acks import IN_FLIGHT
+    from .asked import asked_bus
+    from .client import Bus
+    from .consumer import Consumer, Delivery
+    from .fair import FairConsumer
+    from .local import embedded
+    from .options import VARIABLES, ConnectOptions, connecting_with
+    from .reader import Tail
+    from .rpc import NobodyServes, Service
+    from .server import MAX_PAYLOAD, server_binary
+    from .subjects import ANY
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "acks": "IN_FLIGHT",
+            "asked": "asked_bus",
+            "client": "Bus",
+            "consumer": "Consumer Delivery",
+            "fair": "FairConsumer",
+            "local": "embedded",
+            "options": "VARIABLES ConnectOptions connecting_with",
+            "reader": "Tail",
+            "rpc": "NobodyServes Service",
+            "server": "MAX_PAYLOAD server_binary",
+            "subjects": "ANY",
+        },
+    )
 
 __all__ = [
     "ANY",

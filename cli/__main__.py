@@ -12,11 +12,10 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         # What is imported stays: to look for garbage in it again and again would take a tenth of a short command.
+        # Enabled again when the command's module is there, see `main.command`.
         gc.disable()
         from .main import run
 
-        gc.freeze()
-        gc.enable()
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
         # Before the command line took over, or after it.

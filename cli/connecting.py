@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..bus import VARIABLES, Bus, connecting_with
+from .. import bus
 from .display.terminal import err
 
 PANEL = "Credentials of the cluster"
@@ -29,7 +29,7 @@ def connecting(command: Any) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def connected(*args: Any, **kwargs: Any) -> Any:
-        with connecting_with(**{field: kwargs.pop(field, "") for field in _HELP}):
+        with bus.connecting_with(**{field: kwargs.pop(field, "") for field in _HELP}):
             return command(*args, **kwargs)
 
     added = [_parameter(field, flag, text) for field, (flag, text) in _HELP.items()]
@@ -39,20 +39,20 @@ def connecting(command: Any) -> Callable[..., Any]:
     return connected
 
 
-async def joined(url: str, *, name: str) -> Bus:
+async def joined(url: str, *, name: str) -> "bus.Bus":
     """A service's connection. Its server may come later: they are started together, and servers are restarted.
 
     Raises:
         InputError: the URL or a credential is not usable.
         BusError: nobody answers, for as long as a lost server is waited for.
     """
-    return await Bus.connect(
+    return await bus.Bus.connect(
         url, name=name, waiting=lambda: err.print("no NATS server answers yet; waiting for it", markup=False)
     )
 
 
 def _parameter(field: str, flag: str, text: str) -> inspect.Parameter:
     option = typer.Option(
-        flag, metavar="FILE", envvar=list(VARIABLES[field]), show_default=False, help=text, rich_help_panel=PANEL
+        flag, metavar="FILE", envvar=list(bus.VARIABLES[field]), show_default=False, help=text, rich_help_panel=PANEL
     )
     return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default="", annotation=Annotated[str, option])

@@ -1,36 +1,15 @@
-"""``kernelswarm``: the command line. Commands stand in files of their own; here errors become exits."""
+"""``kernelswarm``: the command line. Commands stand in files of their own, imported when one is asked for; here errors
+become exits."""
 
+import gc
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
-from .commands import (
-    bench,
-    compile,
-    diff,
-    doctor,
-    evaluate,
-    export,
-    fork,
-    knowledge,
-    lineage,
-    log,
-    mcp,
-    models,
-    optimize,
-    pools,
-    record,
-    replay,
-    resume,
-    sessions,
-    show,
-    sql,
-    swarm,
-    tasks,
-    time,
-)
 from .connecting import connecting
 from .display.terminal import configure_logging, err
 from .interrupts import EXIT_INTERRUPTED
@@ -49,42 +28,74 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-SEARCHING = (optimize, fork, resume)
+COMMANDS = {
+    "optimize": "Search for a faster kernel for a PyTorch operator, and write it down as a drop-in file.",
+    "fork": "Open a new session that goes on from a node of another one, with another budget, policy, model or pool.",
+    "evaluate": "Judge kernels: verdict, reason, speedup. Exit status 0 only if all of them are correct.",
+    "time": "Time a finished file as your own program would see it. Exit status 1 if that cannot be done, or it is "
+    "wrong.",
+    "compile": "Compile a candidate: messages, registers, spills, shared memory. Exit status 1 if it does not compile.",
+    "swarm": "Join workers to a pool; they serve every session of the pool until Ctrl-C, which hands their work back.",
+    "mcp": "Serve tasks to coding agents over MCP: claim, check, submit, leaderboard, knowledge, history.",
+    "record": "Write every event of a cluster into the log under KERNELSWARM_HOME, and answer `sql` from any host.",
+    "pools": "List the hardware pools and what was measured of this machine; with --live, who serves them now.",
+    "models": "Show which models can be asked here: keys, servers, prices, and what this log says each has won.",
+    "doctor": "Look at what a search needs here, and say what to do about the rest. Exit status 1 if no search would "
+    "run.",
+    "sessions": "List sessions, newest first.",
+    "show": "Show a session: problem, baselines, graph, best. With --node: plan, candidate, timings, diagnoses.",
+    "lineage": "Show the way to a node: each step's operation, what changed, what was measured, and why.",
+    "diff": "Compare two sessions: what was asked, the first decision in which they part, what each found and "
+    "how soon.",
+    "replay": "Feed a recorded session to fresh agents: every decision must be the recorded one. Needs no device, "
+    "no network.",
+    "resume": "Go on with an open session where it was: what was done is kept, what was under way is done again.",
+    "sql": "Ask the log in SQL.",
+    "export": "Export the log into a folder, without secrets: rewards are measured speedups, 0 if wrong.",
+    "log": "The log: where it is, whether it is what was written, copies of it, its latest events.",
+    "bench": "Public benchmarks, run from your own checkout of them.",
+    "knowledge": "What authors that are models look up: search and read it, add the manuals of a chip.",
+    "tasks": "Tasks for coding agents and people outside: claim one, write a kernel, check it, hand it in. "
+    "docs/agents.md says how; `tasks brief` prints the page for an agent.",
+}
+"""Modules of :mod:`.commands`, and the first sentences of their help: to list them takes no import of theirs."""
+
+SEARCHING = ("optimize", "fork", "resume")
 EXIT_STATUSES = (
     "[bold]Exit status[/]",
     "0 done, also without a win · 1 the reference died: nothing could be judged · 2 bad input · "
     "3 nothing could be tried: not one candidate was made · 130 interrupted",
 )
 
-for module in (
-    optimize,
-    fork,
-    evaluate,
-    time,
-    compile,
-    swarm,
-    mcp,
-    record,
-    pools,
-    models,
-    doctor,
-    sessions,
-    show,
-    lineage,
-    diff,
-    replay,
-    resume,
-    sql,
-    export,
-):
-    name = module.__name__.rpartition(".")[2]
-    statuses = EXIT_STATUSES if module in SEARCHING else ()
+
+class _Deferred(TyperCommand):
+    """Stands for a command whose module is imported when the command is called, completed or asked for its help."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        return command(self.name or "").make_context(*args, **extra)
+
+
+def command(name: str) -> Any:
+    """The command, or the group of commands, that its module defines."""
+    module = import_module(f".commands.{name}", __package__)
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+    if hasattr(module, "app"):
+        return typer.main.get_group(module.app)
+    statuses = EXIT_STATUSES if name in SEARCHING else ()
     examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES), *statuses])
-    app.command(name, epilog=examples)(connecting(getattr(module, name)))
-app.add_typer(log.app)
-app.add_typer(bench.app)
-app.add_typer(knowledge.app)
-app.add_typer(tasks.app)
+    single = typer.Typer(add_completion=False, rich_markup_mode=app.rich_markup_mode)
+    single.command(name, epilog=examples)(connecting(getattr(module, name)))
+    return typer.main.get_command(single)
+
+
+def _deferred() -> None:
+    """Has no parameters: the command that it stands for has its own."""
+
+
+for name, summary in COMMANDS.items():
+    app.command(name, cls=_Deferred, help=summary)(_deferred)
 
 
 def _version(asked: bool) -> None:
@@ -109,9 +120,9 @@ def _main(
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit status; what is nobody's fault but ours is raised."""
-    command = typer.main.get_command(app)
+    program = typer.main.get_command(app)
     try:
-        status = command.main(arguments or ["--help"], prog_name="kernelswarm", standalone_mode=False)
+        status = program.main(arguments or ["--help"], prog_name="kernelswarm", standalone_mode=False)
     except KeyboardInterrupt:
         status = EXIT_INTERRUPTED
     except UsageError as error:

@@ -1,7 +1,5 @@
 """How commands ask the log: through a cluster's recorder, a running search's, or the file itself."""
 
-import difflib
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.markup import escape
@@ -12,6 +10,7 @@ from ..schemas import InputError, StoreError
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..store import LogBusyError, UnknownSession, log_path
 from .display.terminal import err
+from .nearest import nearest
 
 MANY = 10_000
 """Sessions that a misspelt id is compared with."""
@@ -20,15 +19,6 @@ MANY = 10_000
 def nothing_in(home: Path) -> str:
     """What to say when no session was ever recorded in ``home``."""
     return f"no sessions in {home} yet: run `kernelswarm optimize PROBLEM`, or set KERNELSWARM_HOME to where they are"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """``; did you mean …?`` for the most similar of ``names``, or nothing."""
-    by_casefold = {original.casefold(): original for original in names}
-    meant = name.casefold()
-    begun = [folded for folded in by_casefold if meant and folded.startswith(meant)]
-    near = begun or difflib.get_close_matches(meant, by_casefold, cutoff=0.5)
-    return f"; did you mean {by_casefold[near[0]]!r}?" if near else ""
 
 
 async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end: bool = True) -> RecordedSession:

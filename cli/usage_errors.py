@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from .reading import nearest
+from .nearest import nearest
 
 _NOT_ONE_OF = re.compile(r"(?:Value error, )?'(?P<value>.*)' is not one of (?P<choices>.+?)\.?$", re.DOTALL)
 _KINDS = {"valid integer": "give a whole number", "valid number": "give a number"}

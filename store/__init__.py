@@ -1,33 +1,63 @@
 """What is kept: the only folder that knows DuckDB."""
 
-from .backup import backup_log
-from .database import LogBusyError
-from .export import Manifest, write_export
-from .following import tail_log
-from .importing import Imported, import_log
-from .log import Log, log_path
-from .query import run_sql
-from .query_sandbox import Table
-from .questions import Parameter, Question, question, questions
-from .readers import node, sessions, show, skills
-from .recorded import Recorded, UnknownSession, read_recorded
-from .recorder import Recorder, recording, wait_recorded
-from .records import (
-    AdviceRow,
-    DiagnosisRow,
-    FindingRow,
-    MeasurementRow,
-    NodeReport,
-    NodeRow,
-    SessionReport,
-    SessionRow,
-    SkillRow,
-)
-from .session_verification import check_session, check_usable, verify_small
-from .snapshot import Copied, verify_log
-from .stats import LogStats, log_stats
-from .verify import VerifyResult
-from .winners import SearchedProblem, WinnerRow, searched_problems, winners
+from typing import TYPE_CHECKING
+
+from ..lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .backup import backup_log
+    from .database import LogBusyError
+    from .export import Manifest, write_export
+    from .following import tail_log
+    from .importing import Imported, import_log
+    from .log import Log, log_path
+    from .query import run_sql
+    from .query_sandbox import Table
+    from .question_library import Parameter, Question, question, questions
+    from .readers import node, sessions, show, skills
+    from .recorded import Recorded, UnknownSession, read_recorded
+    from .recorder import Recorder, recording, wait_recorded
+    from .records import (
+        AdviceRow,
+        DiagnosisRow,
+        FindingRow,
+        MeasurementRow,
+        NodeReport,
+        NodeRow,
+        SessionReport,
+        SessionRow,
+        SkillRow,
+    )
+    from .seeds import SearchedProblem, WinnerRow, searched_problems, winners
+    from .session_verification import check_session, check_usable, verify_small
+    from .snapshot import Copied, verify_log
+    from .stats import LogStats, log_stats
+    from .verify import VerifyResult
+else:
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "backup": "backup_log",
+            "database": "LogBusyError",
+            "export": "Manifest write_export",
+            "following": "tail_log",
+            "importing": "Imported import_log",
+            "log": "Log log_path",
+            "query": "run_sql",
+            "query_sandbox": "Table",
+            "question_library": "Parameter Question question questions",
+            "readers": "node sessions show skills",
+            "recorded": "Recorded UnknownSession read_recorded",
+            "recorder": "Recorder recording wait_recorded",
+            "records": "AdviceRow DiagnosisRow FindingRow MeasurementRow "
+            "NodeReport NodeRow SessionReport SessionRow SkillRow",
+            "session_verification": "check_session check_usable verify_small",
+            "snapshot": "Copied verify_log",
+            "stats": "LogStats log_stats",
+            "verify": "VerifyResult",
+            "seeds": "SearchedProblem WinnerRow searched_problems winners",
+        },
+    )
 
 __all__ = [
     "AdviceRow",

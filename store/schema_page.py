@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from .log import Log, log_path
-from .questions import Question, questions
+from .question_library import Question, questions
 from .session_verification import SMALL
 from .typed import NAMES, SQL
 from .views import VIEWS, columns, meaning
@@ -73,7 +73,7 @@ row is that of its event.
 _QUESTIONS = """## Questions
 
 `kernelswarm sql --question NAME [--set PARAMETER=VALUE]` asks one of these. Their SQL is in
-`store/questions/`.
+`store/question_library/`.
 
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...bus import Bus
 from ...schemas import CandidateChecked, CheckRequested, KernelswarmError, seal, sha256
-from ...store.questions import ask
+from ...store.question_library import ask
 from ..assembly import assembly_of
 from ..runtime import Work, worker_name
 from .model.desk import Checked, DeskError

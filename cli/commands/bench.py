@@ -19,7 +19,8 @@ from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Json, Nats, Pool, Workers, taking
+from ..options import Json, Nats, Pool, Workers
+from ..search_parameters import taking
 from . import bench_opinfo
 
 app = typer.Typer(

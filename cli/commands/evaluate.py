@@ -26,7 +26,8 @@ from ..display.summary import NAMES, ratio_text, shapes_table, times_text
 from ..display.terminal import err, out, print_json, print_wide
 from ..following import follow, is_interrupted
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Nats, Pool, ProblemFile, taking
+from ..options import Nats, Pool, ProblemFile
+from ..search_parameters import taking
 
 EXAMPLES = (
     "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",

@@ -10,8 +10,9 @@ from ...sessions.fork import ForkPoint, fork_point
 from ...sessions.home import kernelswarm_home
 from ...sessions.search_options import ForkChoices, hints_of
 from ..completion import pool_names
-from ..options import Json, Nats, OutFolder, SessionId, Workers, taking
+from ..options import Json, Nats, OutFolder, SessionId, Workers
 from ..reading import event_of, recorded_session
+from ..search_parameters import taking
 from ..searching import SearchConfiguration, check, search
 
 EXAMPLES = (

@@ -19,8 +19,8 @@ from ...schemas import InputError, Schema
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
 from ..display.terminal import err, out, print_json, print_wide, write
+from ..nearest import nearest
 from ..options import Json, Pool
-from ..reading import nearest
 
 EXIT_NO = 1
 

@@ -15,9 +15,10 @@ from ...bus import asked_bus
 from ...schemas import Schema, StoreError
 from ...sessions.home import kernelswarm_home
 from ...store import log_path, run_sql
-from ...store.questions import question
+from ...store.question_library import question
 from ..display.terminal import err, out, print_json, print_wide
-from ..options import BaseUrl, Json, Nats
+from ..options import Json, Nats
+from ..search_parameters import BaseUrl
 
 EXAMPLES = (
     "kernelswarm models",

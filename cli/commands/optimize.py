@@ -11,8 +11,9 @@ from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
 from ...sessions.search_options import INJECT, SearchChoices, SearchOptions, defaults, given, hints_of
 from ...sessions.seed import AUTO
-from ..options import Json, Nats, OutFolder, Pool, ProblemFile, Workers, taking
+from ..options import Json, Nats, OutFolder, Pool, ProblemFile, Workers
 from ..reading import check_known
+from ..search_parameters import taking
 from ..searching import SearchConfiguration, check, search
 
 EXAMPLES = (

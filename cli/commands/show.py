@@ -21,8 +21,9 @@ from ..display.show_conversation import print_conversation
 from ..display.show_node import print_node
 from ..display.show_session import print_session
 from ..display.terminal import out, print_json, write
+from ..nearest import nearest
 from ..options import Json, Nats, SessionId
-from ..reading import nearest, nothing_in, recorded_session, unknown_session
+from ..reading import nothing_in, recorded_session, unknown_session
 
 EXAMPLES = (
     "kernelswarm show mapid-7kq2m",

@@ -20,8 +20,9 @@ from ...store.query import TIMEOUT_SECONDS
 from ..completion import question_names
 from ..display.formatting import as_csv, as_json, cell
 from ..display.terminal import err, out, print_json, print_wide, write
+from ..nearest import nearest
 from ..options import Nats
-from ..reading import nearest, nothing_in, warn_if_damaged
+from ..reading import nothing_in, warn_if_damaged
 
 EXAMPLES = (
     'kernelswarm sql "SELECT session, problem, speedup FROM sessions WHERE win ORDER BY speedup DESC"',

@@ -7,7 +7,7 @@ from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...knowledge import Library, open_library
 from ...schemas import KnowledgeRetrieved, Schema
-from ...store.questions import ask
+from ...store.question_library import ask
 from .verdicts import opened_of
 
 HITS = 6

@@ -34,7 +34,7 @@ from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import run_sql
 from kernelswarm.store.export import FORMATS, write_export
-from kernelswarm.store.questions import question
+from kernelswarm.store.question_library import question
 
 MODELS = "claude-opus-5-5,analyst=claude-haiku-4-5,planner=claude-haiku-4-5,distiller=claude-haiku-4-5"
 

@@ -16,7 +16,8 @@ from waiting import again_until
 from kernelswarm.cli.commands import doctor
 from kernelswarm.cli.completion import python_files
 from kernelswarm.cli.interrupts import Interrupts, run_interruptible
-from kernelswarm.cli.main import app, plain, run
+from kernelswarm.cli.main import COMMANDS as SUMMARIES
+from kernelswarm.cli.main import app, command, plain, run
 from kernelswarm.hardware.doctor import Check, Status
 from kernelswarm.schemas import BusError, HarnessError, InputError
 from kernelswarm.store import run_sql
@@ -39,6 +40,9 @@ COMMANDS = (
     ),
     *("fork", "replay", "resume", "diff", "lineage", "export"),
 )
+GROUPS = ("log", "bench", "knowledge", "tasks")
+HEAVY = {"torch", "triton", "duckdb", "numpy", "nats", "yaml", "bm25s", "pydantic", "anthropic", "openai", "mcp"}
+"""Libraries that take longer to import than a short command takes."""
 
 
 def program(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -66,7 +70,35 @@ def test_without_arguments_there_is_help(kernelswarm: Callable[..., Any]) -> Non
 
 
 def test_every_command_is_listed_here() -> None:
-    assert {command.name for command in app.registered_commands} == set(COMMANDS)
+    assert {command.name for command in app.registered_commands} == {*COMMANDS, *GROUPS}
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_the_list_of_commands_says_of_each_what_its_own_help_says_first(name: str) -> None:
+    assert command(name).help.partition("\n\n")[0].replace("\n", " ") == SUMMARIES[name]
+
+
+def loaded(*arguments: str, home: Path) -> set[str]:
+    """Modules that a short command imports."""
+    code = (
+        "import sys; from kernelswarm.cli.main import run; status = run(sys.argv[1:]); "
+        "print(*sys.modules, file=sys.stderr); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KERNELSWARM_HOME": str(home)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_the_list_of_commands_imports_none_of_them(home: Path) -> None:
+    modules = loaded("--help", home=home)
+    assert not [name for name in modules if name.startswith("kernelswarm.cli.commands.")]
+    assert not modules & HEAVY
 
 
 def test_version(kernelswarm: Callable[..., Any]) -> None:
