@@ -28,8 +28,7 @@ import duckdb
 from _history import Bodies, session
 from _shared import RESULTS
 
-from kernelswarm.bus import Bus, embedded
-from kernelswarm.bus.bulk import running
+from kernelswarm.bus import Bus, embedded, running
 from kernelswarm.schemas import Envelope, InputError, StopRequested, decode_envelope, encode, seal
 from kernelswarm.store import recording, run_sql
 from kernelswarm.store.chain import link, read_message

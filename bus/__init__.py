@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from .asked import asked_bus
     from .client import Bus
     from .consumer import Consumer, Delivery
+    from .errors import NobodyServes
     from .fair import FairConsumer
-    from .local import embedded
+    from .local import embedded, running
     from .options import VARIABLES, ConnectOptions, connecting_with
     from .reader import Tail
-    from .rpc import NobodyServes, Service
+    from .rpc import Service
     from .server import MAX_PAYLOAD, server_binary
     from .subjects import ANY
 else:
@@ -24,11 +25,12 @@ else:
             "asked": "asked_bus",
             "client": "Bus",
             "consumer": "Consumer Delivery",
+            "errors": "NobodyServes",
             "fair": "FairConsumer",
-            "local": "embedded",
+            "local": "embedded running",
             "options": "VARIABLES ConnectOptions connecting_with",
             "reader": "Tail",
-            "rpc": "NobodyServes Service",
+            "rpc": "Service",
             "server": "MAX_PAYLOAD server_binary",
             "subjects": "ANY",
         },
@@ -50,5 +52,6 @@ __all__ = [
     "asked_bus",
     "connecting_with",
     "embedded",
+    "running",
     "server_binary",
 ]

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from pathlib import Path
 
 import nats.errors
 from nats.aio.msg import Msg
@@ -11,12 +10,11 @@ from nats.js.errors import NotFoundError
 
 from ..schemas import BusError
 from .client import Bus
-from .local import _live_run
 from .options import ACK_WAIT_SECONDS
 from .pull import ConsumerGone, Pull
 from .subjects import ANY, STREAM, durable_name, role_filters
 
-__all__ = ["BulkConsumer", "ConsumerGone", "running", "stream_identity"]
+__all__ = ["BulkConsumer", "ConsumerGone", "stream_identity"]
 
 _UNACKED = 20_000
 _FORGET_SECONDS = 30 * 86400.0
@@ -132,13 +130,3 @@ async def stream_identity(bus: Bus) -> str:
     except NotFoundError as error:
         raise BusError(f"the event bus at {bus.url} has lost its stream {STREAM}") from error
     return f"{STREAM}@{info.created.isoformat() if info.created else ''}"
-
-
-def running(home: Path) -> str | None:
-    """URL of the embedded server that a process runs for ``home`` right now; None if there is none.
-
-    Raises:
-        BusError: its file is not readable.
-    """
-    run = _live_run(Path(home).absolute() / "nats")
-    return None if run is None else run.url

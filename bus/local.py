@@ -131,6 +131,16 @@ async def _locked(fd: int, path: Path) -> None:
     raise BusError(f"{path} is still locked by the nats-server of a process that ended: end that server")
 
 
+def running(home: Path) -> str | None:
+    """URL of the embedded server that a process runs for ``home`` right now; None if there is none.
+
+    Raises:
+        BusError: its file is not readable.
+    """
+    run = _live_run(Path(home).absolute() / "nats")
+    return None if run is None else run.url
+
+
 def _live_run(folder: Path) -> _Run | None:
     run = _read_run(folder)
     if run is None:

@@ -11,6 +11,7 @@ from nats.aio.subscription import Subscription
 
 from ..schemas import BusError, InputError, KernelswarmError, LogCorrupted, PoolError, ProblemError, StoreError
 from .cancelled import heeded
+from .errors import NobodyServes
 from .link import Link
 from .subjects import rpc_subject
 
@@ -23,10 +24,6 @@ _ERRORS: dict[str, type[KernelswarmError]] = {
 }
 
 _log = logging.getLogger("kernelswarm.bus")
-
-
-class NobodyServes(BusError):
-    """No process serves what was asked for."""
 
 
 class Service:

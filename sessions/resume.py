@@ -17,9 +17,8 @@ from pathlib import Path
 from ..agents.ancestors import reader
 from ..agents.registry import ALL_ROLES, widened
 from ..agents.synthesizer.authors import authors_of, check_authors
-from ..bus import Bus
+from ..bus import Bus, running
 from ..bus.at_rest import may_hold
-from ..bus.bulk import running
 from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
 from ..graph.tasks import INTERRUPTED

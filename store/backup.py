@@ -4,13 +4,16 @@ import contextlib
 import os
 import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..schemas import InputError
 from .snapshot import Copied, copy_log
 
+if TYPE_CHECKING:
+    from ..bus import Bus
 
-async def backup_log(home: Path, out: Path, *, bus: Bus | None = None) -> Copied:
+
+async def backup_log(home: Path, out: Path, *, bus: "Bus | None" = None) -> Copied:
     """Write a consistent copy of the log of ``home`` to the file ``out``, also while it is being recorded.
 
     Raises:

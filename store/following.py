@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..schemas import Envelope
 from .log import log_path
 from .pages import page
 from .query import run_sql
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 _POLL_SECONDS = 0.25
 
@@ -16,7 +19,7 @@ _POLL_SECONDS = 0.25
 async def tail_log(
     home: Path,
     *,
-    bus: Bus | None = None,
+    bus: "Bus | None" = None,
     session: str = "",
     kind: str = "",
     last: int = 10,
@@ -55,7 +58,7 @@ async def tail_log(
 _CHOSEN = "(? = '' OR session = ?) AND contains(tag, ?)"
 
 
-async def _start(home: Path, bus: Bus | None, session: str, kind: str, last: int) -> int:
+async def _start(home: Path, bus: "Bus | None", session: str, kind: str, last: int) -> int:
     """The position after which the last ``last`` events stand."""
     if last == 0:
         table = await run_sql(home, "SELECT coalesce(max(seq), 0) FROM events", bus=bus)

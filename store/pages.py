@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..schemas import LogCorrupted, Schema, StoreError
 from .chain import COLUMNS, Row
 from .query import run_sql
 from .rows import SPAN
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 _CHARACTERS = 1_000_000
 """Most text in a page of more than one row: it must fit into one answer on the bus."""
@@ -32,14 +35,14 @@ class LogState(Schema, frozen=True, kw_only=True):
     """Hash of the last event."""
 
 
-async def log_state(home: Path, *, bus: Bus | None = None) -> LogState:
+async def log_state(home: Path, *, bus: "Bus | None" = None) -> LogState:
     """How far the log of ``home`` goes now. Errors: :func:`run_sql`."""
     table = await run_sql(home, "SELECT key, value FROM meta WHERE key IN ('log_id', 'events', 'head')", bus=bus)
     meta = {row[0]: row[1] for row in table.rows}
     return LogState(id=meta["log_id"], events=int(meta["events"]), head=meta["head"])
 
 
-async def pages(home: Path, state: LogState, *, bus: Bus | None = None, after: int = 0) -> AsyncIterator[list[Row]]:
+async def pages(home: Path, state: LogState, *, bus: "Bus | None" = None, after: int = 0) -> AsyncIterator[list[Row]]:
     """Every row after the position ``after`` up to ``state``, in order. What the rows say is not checked.
 
     Raises:
@@ -57,7 +60,7 @@ async def pages(home: Path, state: LogState, *, bus: Bus | None = None, after: i
 
 
 async def page(
-    home: Path, after: int, chosen: str, params: Sequence[str | int], *, bus: Bus | None = None, log_id: str = ""
+    home: Path, after: int, chosen: str, params: Sequence[str | int], *, bus: "Bus | None" = None, log_id: str = ""
 ) -> list[Row]:
     """The next rows after the position ``after`` that meet ``chosen``, a condition in SQL; none if there are none.
 

@@ -12,14 +12,16 @@ import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..bus import Bus, NobodyServes
-from ..bus.bulk import running
+from ..bus import NobodyServes, asked_bus, running
 from ..schemas import InputError, KernelswarmError, Schema, decode, encode
 from .database import LogBusyError, explained
 from .log import Log, log_path
 from .query_sandbox import Table, run_sandboxed
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 MAX_ROWS = 10_000
 """Rows that a query returns at most, unless it is told otherwise."""
@@ -53,7 +55,7 @@ async def run_sql(
     sql: str,
     *,
     params: Sequence[Any] | Mapping[str, Any] = (),
-    bus: Bus | None = None,
+    bus: "Bus | None" = None,
     max_rows: int = MAX_ROWS,
     timeout: float = TIMEOUT_SECONDS,
     as_of: str = "",
@@ -152,7 +154,7 @@ def pack(table: Table) -> bytes:
     return zlib.compress(encode(table), level=1)
 
 
-async def _ask_once(home: Path, query: Query, bus: Bus | None) -> Table:
+async def _ask_once(home: Path, query: Query, bus: "Bus | None") -> Table:
     path = log_path(home)
     here = Log.opened_here(path)
     if here is not None:
@@ -168,16 +170,16 @@ async def _ask_once(home: Path, query: Query, bus: Bus | None) -> Table:
 
 
 @contextlib.asynccontextmanager
-async def _some_bus(home: Path, bus: Bus | None) -> AsyncIterator[Bus | None]:
+async def _some_bus(home: Path, bus: "Bus | None") -> AsyncIterator["Bus | None"]:
     url = None if bus is not None else running(home)
     if url is None:
         yield bus
         return
-    async with await Bus.connect(url, name="query") as own:
+    async with asked_bus(url) as own:
         yield own
 
 
-async def _ask(bus: Bus, name: str, query: Query, home: Path | None) -> Table:
+async def _ask(bus: "Bus", name: str, query: Query, home: Path | None) -> Table:
     """Ask a recorder; with ``home`` over the server that was found running for it.
 
     Raises:
@@ -194,7 +196,7 @@ async def _ask(bus: Bus, name: str, query: Query, home: Path | None) -> Table:
         asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # how it ends is nobody's concern
 
 
-async def _is_there(bus: Bus, name: str, home: Path | None) -> bool:
+async def _is_there(bus: "Bus", name: str, home: Path | None) -> bool:
     """Whether whoever was asked still lives; of one that is busy, or whose server is away for a while, yes."""
     if home is not None and await asyncio.to_thread(running, home) is None:
         return False

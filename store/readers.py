@@ -3,28 +3,30 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ..bus import Bus
 from ..schemas import Counters, DeviceProfile, InputError, Interval, StoreError, decode
 from .log import log_path
 from .query import run_sql
 from .recorded import UnknownSession
 from .records import DiagnosisRow, MeasurementRow, NodeReport, NodeRow, SessionReport, SessionRow, SkillRow
 
+if TYPE_CHECKING:
+    from ..bus import Bus
+
 T = TypeVar("T")
 
 
-async def sessions(home: Path, *, bus: Bus | None = None, limit: int = 50) -> list[SessionRow]:
+async def sessions(home: Path, *, bus: "Bus | None" = None, limit: int = 50) -> list[SessionRow]:
     """The latest sessions, newest first. A home without a log has none. Errors: :func:`run_sql`."""
     if bus is None and not log_path(home).exists():
         return []
     return await _rows(home, bus, SessionRow, "SELECT * FROM sessions ORDER BY at_ns DESC, session LIMIT ?", limit)
 
 
-async def show(home: Path, session: str, *, bus: Bus | None = None) -> SessionReport:
+async def show(home: Path, session: str, *, bus: "Bus | None" = None) -> SessionReport:
     """One session with its nodes.
 
     Raises:
@@ -43,7 +45,7 @@ async def show(home: Path, session: str, *, bus: Bus | None = None) -> SessionRe
     )
 
 
-async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -> NodeReport:
+async def node(home: Path, session: str, node: str, *, bus: "Bus | None" = None) -> NodeReport:
     """One node with its candidate, timings and diagnoses.
 
     Raises:
@@ -80,7 +82,7 @@ def _interval(row: NodeRow) -> Interval | None:
     return Interval(median=row.speedup, low=row.speedup_low, high=row.speedup_high)
 
 
-async def skills(home: Path, *, bus: Bus | None = None, pool: str | None = None, limit: int = 1000) -> list[SkillRow]:
+async def skills(home: Path, *, bus: "Bus | None" = None, pool: str | None = None, limit: int = 1000) -> list[SkillRow]:
     """Skills that sessions left, newest first; of one pool or of all. Errors: :func:`run_sql`."""
     if bus is None and not log_path(home).exists():
         return []
@@ -88,7 +90,7 @@ async def skills(home: Path, *, bus: Bus | None = None, pool: str | None = None,
     return await _rows(home, bus, SkillRow, sql, pool, limit)
 
 
-async def _rows(home: Path, bus: Bus | None, kind: type[T], sql: str, *params: Any) -> list[T]:
+async def _rows(home: Path, bus: "Bus | None", kind: type[T], sql: str, *params: Any) -> list[T]:
     table = await run_sql(home, sql, params=params, bus=bus)
     try:
         return msgspec.convert(table.records(), list[kind])  # type: ignore[valid-type]
@@ -108,7 +110,7 @@ def _path(nodes: Sequence[NodeRow], best: str) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-async def _baselines(home: Path, bus: Bus | None, session: str, best: str, *, ordinary: bool) -> dict[str, float]:
+async def _baselines(home: Path, bus: "Bus | None", session: str, best: str, *, ordinary: bool) -> dict[str, float]:
     """``ordinary``: rather those of ordinary processes, where they were timed there."""
     sql = """SELECT series, median_ms FROM measurements WHERE session = ? AND node = ? AND series <> 'candidate'
         AND shape IS NULL
@@ -124,7 +126,7 @@ async def _baselines(home: Path, bus: Bus | None, session: str, best: str, *, or
 
 
 async def _profiled(
-    home: Path, bus: Bus | None, session: str, node: str
+    home: Path, bus: "Bus | None", session: str, node: str
 ) -> tuple[Counters | None, DeviceProfile | None]:
     sql = """SELECT body->'$.report.counters', body->'$.report.device' FROM events
         WHERE session = ? AND node = ? AND tag = 'candidate.profiled.v1' ORDER BY seq"""
@@ -140,7 +142,7 @@ async def _profiled(
         raise StoreError(f"The log at {log_path(home)} holds a profile that is none: {error}.") from error
 
 
-async def _evidence(home: Path, bus: Bus | None, session: str, node: str) -> dict[str, Any]:
+async def _evidence(home: Path, bus: "Bus | None", session: str, node: str) -> dict[str, Any]:
     sql = """SELECT body FROM events WHERE session = ? AND node = ? AND tag IN ('candidate.synthesis_failed.v1',
         'candidate.compilation_failed.v1', 'candidate.verification_failed.v1', 'candidate.profiling_failed.v1')
         ORDER BY seq DESC LIMIT 1"""

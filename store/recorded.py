@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
-from ..bus import Bus
 from ..schemas import Envelope, InputError
 from .chain import COLUMNS, Chain, Row
 from .database import LogBusyError, explained
@@ -17,6 +17,9 @@ from .pages import page
 from .query import run_sql
 from .verified_session import verified_in, verified_pages
 from .verify import bad_event
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 _STEP = 5000
 
@@ -38,7 +41,7 @@ class UnknownSession(InputError):
 
 
 async def read_recorded(
-    home: Path, session: str, *, bus: Bus | None = None, verify: bool = False, to_end: bool = True
+    home: Path, session: str, *, bus: "Bus | None" = None, verify: bool = False, to_end: bool = True
 ) -> list[Recorded]:
     """Every event of ``session`` that is written down, oldest first.
 
@@ -68,7 +71,7 @@ async def read_recorded(
     return events
 
 
-async def _check_complete(home: Path, bus: Bus | None) -> None:
+async def _check_complete(home: Path, bus: "Bus | None") -> None:
     """Before it is said that the log has no such session: is it one that lost events?
 
     Raises:
@@ -108,7 +111,7 @@ def recorded_in(log: Log, session: str) -> Iterator[Recorded]:
             yield from ((row.seq, row.envelope) for row in map(Row._make, rows))
 
 
-async def _pages(home: Path, session: str, bus: Bus | None) -> AsyncIterator[Recorded]:
+async def _pages(home: Path, session: str, bus: "Bus | None") -> AsyncIterator[Recorded]:
     after = 0
     while rows := await page(home, after, "session = ?", (session,), bus=bus):
         for row in rows:

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..bus import Bus
 from ..schemas import Config, ProblemFacts, Schema
 from .query import run_sql
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 MOST_PROBLEMS = 500
 """Problems that are compared with the new one, the latest."""
@@ -71,7 +73,7 @@ class WinnerRow(Schema, frozen=True, kw_only=True):
 
 
 async def searched_problems(
-    home: Path, sessions: Sequence[str] = (), *, bus: Bus | None = None
+    home: Path, sessions: Sequence[str] = (), *, bus: "Bus | None" = None
 ) -> list[SearchedProblem]:
     """The problems of ``sessions``, or of all of them; the latest first. Errors: :func:`run_sql`."""
     where = "AND session IN (SELECT unnest(?))" if sessions else ""
@@ -88,7 +90,7 @@ async def searched_problems(
     return problems
 
 
-async def winners(home: Path, session: str, *, bus: Bus | None = None) -> list[WinnerRow]:
+async def winners(home: Path, session: str, *, bus: "Bus | None" = None) -> list[WinnerRow]:
     """The winners of ``session``, each source once, confirmed ones first, then the fastest. Errors: :func:`run_sql`."""
     table = await run_sql(home, _WINNERS, params=(session, PER_SESSION), bus=bus)
     nodes = await run_sql(home, "SELECT node, parent FROM nodes WHERE session = ?", params=(session,), bus=bus)

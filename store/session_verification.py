@@ -2,8 +2,8 @@
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..schemas import InputError, LogCorrupted
 from .log import Log, log_path
 from .query import run_sql
@@ -11,6 +11,9 @@ from .recorded import read_recorded
 from .snapshot import opened_if_free
 from .typed import NAMES, first_wrong
 from .verify import VerifyResult, not_as_told
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 SMALL = 10_000
 """Events of a log that is verified beside a question: half a second, on a machine on which a command takes one."""
@@ -26,7 +29,7 @@ _TYPED = f"""
 """The first event of a session about which a table is wrong."""
 
 
-async def check_session(home: Path, session: str, *, bus: Bus | None = None) -> None:
+async def check_session(home: Path, session: str, *, bus: "Bus | None" = None) -> None:
     """Refuse to show ``session`` if it is not what was written: what the views say rests on this.
 
     Raises:

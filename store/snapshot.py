@@ -4,14 +4,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..schemas import LogCorrupted, Schema, StoreError
 from .chain import Chain
 from .database import MEMORY, LogBusyError
 from .log import Log, log_path
 from .pages import LogState, log_state, pages
 from .verify import VerifyResult, bad_event, ended
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 
 class Copied(Schema, frozen=True, kw_only=True):
@@ -24,7 +27,7 @@ class Copied(Schema, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None, memory: str = MEMORY) -> AsyncIterator[Log]:
+async def snapshot(home: Path, scratch: Path, *, bus: "Bus | None" = None, memory: str = MEMORY) -> AsyncIterator[Log]:
     """The log of ``home``, open for reading. If another process has it, a copy in the folder ``scratch``.
 
     DuckDB holds ``memory`` of it at most, unless this process has it open for writing.
@@ -48,7 +51,7 @@ async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None, memory:
     (scratch / ".snapshot.duckdb").unlink(missing_ok=True)
 
 
-async def copy_log(home: Path, out: Path, *, bus: Bus | None = None, memory: str = MEMORY) -> Copied:
+async def copy_log(home: Path, out: Path, *, bus: "Bus | None" = None, memory: str = MEMORY) -> Copied:
     """Write what the log of ``home`` holds now into the new log ``out``, event by event, checking the chain.
 
     Whoever holds the log goes on writing. The copy's chain is the same; its own id is new, so that it can be recorded
@@ -73,7 +76,7 @@ async def copy_log(home: Path, out: Path, *, bus: Bus | None = None, memory: str
     return Copied(path=str(out), events=state.events, head=state.head)
 
 
-async def verify_log(home: Path, *, bus: Bus | None = None) -> VerifyResult:
+async def verify_log(home: Path, *, bus: "Bus | None" = None) -> VerifyResult:
     """Check the log of ``home``, in the file if it is free, else page by page through whoever holds it.
 
     Errors: :func:`snapshot`; a damaged log is a result.

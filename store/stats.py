@@ -1,11 +1,14 @@
 """How much a log holds, and how fast it came."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..schemas import Schema
 from .log import log_path
 from .query import run_sql
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 
 class LogStats(Schema, frozen=True, kw_only=True):
@@ -30,7 +33,7 @@ class LogStats(Schema, frozen=True, kw_only=True):
     """Events by day (UTC), in order."""
 
 
-async def log_stats(home: Path, *, bus: Bus | None = None) -> LogStats:
+async def log_stats(home: Path, *, bus: "Bus | None" = None) -> LogStats:
     """Figures of the log of ``home``. Errors: :func:`run_sql`."""
     overall = (
         await run_sql(home, "SELECT count(*), count(DISTINCT session), min(at_ns), max(at_ns) FROM events", bus=bus)

@@ -10,11 +10,11 @@ What lies elsewhere is for :func:`.snapshot.verify_log`.
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import duckdb
 
-from ..bus import Bus
 from ..schemas import Envelope
 from .chain import Chain, Row
 from .database import explained
@@ -23,6 +23,9 @@ from .pages import LogState, pages
 from .query import run_sql
 from .rows import SPAN, rows_in
 from .verify import bad_event, ended, unreadable
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 _last_page: WeakKeyDictionary[Log, tuple[int, list[Row]]] = WeakKeyDictionary()
 """Where it begins, and its rows, which never change: the last one that was read of each log."""
@@ -66,7 +69,7 @@ def verified_in(log: Log, session: str, *, to_end: bool = True) -> Iterator[tupl
 
 
 async def verified_pages(
-    home: Path, session: str, bus: Bus | None, *, to_end: bool = True
+    home: Path, session: str, bus: "Bus | None", *, to_end: bool = True
 ) -> AsyncIterator[tuple[int, Envelope]]:
     """As :func:`verified_in`, page by page from whoever has the log.
 

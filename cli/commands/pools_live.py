@@ -12,8 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ...bus import Bus
-from ...bus.bulk import running
+from ...bus import Bus, running
 from ...schemas import WorkerPresence
 from ...sessions.worker_availability import missing_roles
 from ..display.terminal import err, is_screen, out, print_json, print_wide

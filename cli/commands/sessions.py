@@ -8,8 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ... import store
-from ...bus import asked_bus
-from ...bus.bulk import running
+from ...bus import asked_bus, running
 from ...sessions.home import kernelswarm_home
 from ...store import SessionRow
 from ..display.summary import NAMES, speedup_cells

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ...bus import Bus
-from ...bus.bulk import running
+from ...bus import Bus, running
 from ...schemas import InputError
 from .client import OutsideAuthor
 from .recorded import RecordedSessions

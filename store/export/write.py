@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import msgspec
 
-from ...bus import Bus
 from ...schemas import InputError, SessionOpened, decode_envelope, encode, event_tag
 from ..chain import COLUMNS, Chain, Row
 from ..database import MEMORY
@@ -34,6 +33,9 @@ from .selection import (
 from .session import ExportedNode, Extents, read_session
 from .stopping import Stop
 from .training import BUILDERS, Build
+
+if TYPE_CHECKING:
+    from ...bus import Bus
 
 FORMATS = tuple(VIEWS_BY_FORMAT)
 _SPAN = 2048
@@ -79,7 +81,7 @@ async def write_export(
     *,
     where: str = "",
     sessions: Sequence[str] = (),
-    bus: Bus | None = None,
+    bus: "Bus | None" = None,
 ) -> Manifest:
     """Export the log of ``home`` into the folder ``out``; what it says of itself.
 

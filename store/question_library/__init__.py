@@ -7,13 +7,16 @@ A file begins with comments that are YAML: ``title``, ``meaning`` of the answer,
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
-from ...bus import Bus
 from ...schemas import InputError, Schema
 from ..query import run_sql
 from ..query_sandbox import Table
+
+if TYPE_CHECKING:
+    from ...bus import Bus
 
 Value = str | int | float
 
@@ -87,7 +90,7 @@ def question(name: str) -> Question:
 
 
 async def ask(
-    home: Path, name: str, words: Mapping[str, str], *, bus: Bus | None = None, timeout: float = 60.0
+    home: Path, name: str, words: Mapping[str, str], *, bus: "Bus | None" = None, timeout: float = 60.0
 ) -> tuple[Question, Table]:
     """What authors ask: a question and its answer, at most :data:`ROWS` rows.
 

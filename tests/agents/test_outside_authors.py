@@ -10,8 +10,7 @@ from search_context import shared
 from waiting import LONG_S, within
 
 import given
-from kernelswarm.bus import Bus
-from kernelswarm.bus.bulk import running
+from kernelswarm.bus import Bus, running
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     FINISHED,

@@ -11,8 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kernelswarm.bus import Bus, embedded
-from kernelswarm.bus.bulk import running
+from kernelswarm.bus import Bus, embedded, running
 from kernelswarm.schemas import BusError, decode
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.search_options import SearchOptions

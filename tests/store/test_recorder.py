@@ -14,8 +14,7 @@ from story import story
 from waiting import LIMIT_S, within
 
 from given import envelope_of
-from kernelswarm.bus import Bus, embedded
-from kernelswarm.bus.bulk import running
+from kernelswarm.bus import Bus, embedded, running
 from kernelswarm.schemas import BusError, Envelope, InputError, StopRequested, StoreError, encode
 from kernelswarm.store import Log, Recorder, log_path, query, recording, run_sql, show, wait_recorded
 from kernelswarm.store.recorder import BATCH
