@@ -3,14 +3,17 @@
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
 from ..graph.session_graph import SearchGraph
 from ..hardware.languages.assembly import excerpts, machine_code
 from ..schemas import Artifact, BusError, InputError, sha256
 
+if TYPE_CHECKING:
+    from ..bus import Bus
 
-async def assembly_of(graph: SearchGraph, node: str, home: Path, bus: Bus | None = None) -> str:
+
+async def assembly_of(graph: SearchGraph, node: str, home: Path, bus: "Bus | None" = None) -> str:
     """Innermost loops first, from the artifact in the cache of ``home``, or else on ``bus``.
 
     Raises:
@@ -42,7 +45,7 @@ async def assembly_of(graph: SearchGraph, node: str, home: Path, bus: Bus | None
     return await asyncio.to_thread(excerpts, texts)
 
 
-async def _located(artifact: Artifact, home: Path, bus: Bus | None, folder: Path) -> Path | None:
+async def _located(artifact: Artifact, home: Path, bus: "Bus | None", folder: Path) -> Path | None:
     """A file with the bytes of ``artifact``; None where nobody has them."""
     name = Path(artifact.name).name
     kept = home / "artifacts" / name

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..bus import asked_bus
 from ..sessions.home import kernelswarm_home
 from ..store import Question, Table, questions, run_sql
-from ..store.query import MAX_ROWS, TIMEOUT_SECONDS
+from ..store.query_limits import MAX_ROWS, TIMEOUT_SECONDS
 
 T = TypeVar("T")
 

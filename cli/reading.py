@@ -1,16 +1,19 @@
 """How commands ask the log: through a cluster's recorder, a running search's, or the file itself."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from .. import store
-from ..bus import Bus
 from ..schemas import InputError, StoreError
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..store import LogBusyError, UnknownSession, log_path
 from .display.terminal import err
 from .nearest import nearest
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 MANY = 10_000
 """Sessions that a misspelt id is compared with."""
@@ -21,7 +24,7 @@ def nothing_in(home: Path) -> str:
     return f"no sessions in {home} yet: run `kernelswarm optimize PROBLEM`, or set KERNELSWARM_HOME to where they are"
 
 
-async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end: bool = True) -> RecordedSession:
+async def recorded_session(home: Path, session: str, bus: "Bus | None", *, to_end: bool = True) -> RecordedSession:
     """Everything that is recorded of ``session``, if it is what was written.
 
     ``to_end``: as for :func:`read_session`; commands that only show something leave it out.
@@ -38,7 +41,7 @@ async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end:
         raise await unknown_session(home, session, bus) from error
 
 
-async def unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:
+async def unknown_session(home: Path, session: str, bus: "Bus | None") -> InputError:
     """What to say of a session that the log does not have."""
     sessions = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
     if not sessions and bus is None:
@@ -63,7 +66,7 @@ async def warn_if_damaged(home: Path, nats: str = "") -> None:
         err.print(f"[bold yellow]warning[/]: {escape(str(error))} What was answered may rest on it.")
 
 
-async def check_known(home: Path, session: str, bus: Bus | None) -> None:
+async def check_known(home: Path, session: str, bus: "Bus | None") -> None:
     """Refuse a session that the log does not have.
 
     Raises:
@@ -76,7 +79,7 @@ async def check_known(home: Path, session: str, bus: Bus | None) -> None:
         raise await unknown_session(home, session, bus)
 
 
-async def event_of(past: RecordedSession, name: str, home: Path, bus: Bus | None) -> str:
+async def event_of(past: RecordedSession, name: str, home: Path, bus: "Bus | None") -> str:
     """Id of the session's event that a user names, as :meth:`RecordedSession.event_id`.
 
     Raises:

@@ -1,12 +1,12 @@
 """A step of a role that asked a model, in a replay: the recorded answers stand in for the model."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..agents.consulting import Consultation, Question
 from ..schemas import Envelope, Event, ModelCalled
+from .conversation import messages
 
 
 @dataclass
@@ -27,23 +27,3 @@ def asks_the_same(call: ModelCalled, question: Question) -> bool:
     system = [text for role, text in messages(call.request) if role in ("system", "developer")]
     users = [text for role, text in messages(call.request) if role == "user"]
     return system == [question.system] and users[:1] == [question.text]
-
-
-def messages(request: str) -> Iterator[tuple[str, str]]:
-    """Role and text of each message of a recorded request, in either vendor's format."""
-    try:
-        body = json.loads(request)
-    except ValueError:
-        yield "user", request
-        return
-    if body.get("system"):
-        yield "system", _text(body["system"])
-    for message in body.get("messages", ()):
-        yield message["role"], _text(message.get("content"))
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else ()
-    return "\n\n".join(block.get("text", "") for block in blocks if block.get("type") == "text")

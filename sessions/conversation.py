@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..schemas import Envelope, KnowledgeRetrieved, ModelCalled, RoleDecided, Schema, ToolCalled
-from .asking import messages
 
 
 class Turn(Schema, frozen=True, kw_only=True):
@@ -78,3 +78,23 @@ def _arguments(text: str) -> str:
 
 def _words(role: str) -> str:
     return role.replace("_", " ")
+
+
+def messages(request: str) -> Iterator[tuple[str, str]]:
+    """Role and text of each message of a recorded request, in either vendor's format."""
+    try:
+        body = json.loads(request)
+    except ValueError:
+        yield "user", request
+        return
+    if body.get("system"):
+        yield "system", _text_of(body["system"])
+    for message in body.get("messages", ()):
+        yield message["role"], _text_of(message.get("content"))
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else ()
+    return "\n\n".join(block.get("text", "") for block in blocks if block.get("type") == "text")

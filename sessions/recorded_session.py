@@ -4,12 +4,16 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..bus import Bus
+from .. import store
 from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
 from ..schemas import Envelope, InputError, SessionOpened
-from ..store import Recorded, UnknownSession, read_recorded
+from ..store import UnknownSession
+
+if TYPE_CHECKING:
+    from ..bus import Bus
 
 LONG_NUMBER = 8
 """Digits from which on a number may be the beginning of an event's id, and not only a place in the log."""
@@ -20,7 +24,7 @@ class RecordedSession:
     """A session's whole history."""
 
     id: str
-    events: Sequence[Recorded]
+    events: "Sequence[store.Recorded]"
     """Its own events with their places in the log, oldest first; at least one."""
     before: Sequence[LoggedEvent] = ()
     """What a fork inherits, oldest first."""
@@ -59,7 +63,7 @@ class RecordedSession:
 
 
 async def read_session(
-    home: Path, session: str, *, bus: Bus | None = None, verify: bool = False, to_end: bool = True
+    home: Path, session: str, *, bus: "Bus | None" = None, verify: bool = False, to_end: bool = True
 ) -> RecordedSession:
     """Read ``session`` from the log of ``home``, or from the one that a recorder on ``bus`` keeps.
 
@@ -79,14 +83,14 @@ async def read_session(
 
     async def envelopes(parent: str) -> list[Envelope]:
         try:
-            recorded = await read_recorded(home, parent, bus=bus, verify=verify, to_end=to_end)
+            recorded = await store.read_recorded(home, parent, bus=bus, verify=verify, to_end=to_end)
             return [envelope for _, envelope in recorded]
         except UnknownSession as error:
             raise InputError(
                 f"session {session} is a fork and needs session {parent}, which is not in this log: import that as well"
             ) from error
 
-    events = await read_recorded(home, session, bus=bus, verify=verify, to_end=to_end)
+    events = await store.read_recorded(home, session, bus=bus, verify=verify, to_end=to_end)
     opened = next((event for _, envelope in events if isinstance(event := envelope.event(), SessionOpened)), None)
     before = [] if opened is None else await inherited(opened, envelopes)
     return RecordedSession(session, events, before)

@@ -6,16 +6,17 @@ from ..lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .backup import backup_log
-    from .database import LogBusyError
+    from .errors import LogBusyError, UnknownSession
     from .export import Manifest, write_export
     from .following import tail_log
     from .importing import Imported, import_log
-    from .log import Log, log_path
+    from .location import log_path
+    from .log import Log
     from .query import run_sql
     from .query_sandbox import Table
     from .question_library import Parameter, Question, question, questions
     from .readers import node, sessions, show, skills
-    from .recorded import Recorded, UnknownSession, read_recorded
+    from .recorded import Recorded, read_recorded
     from .recorder import Recorder, recording, wait_recorded
     from .records import (
         AdviceRow,
@@ -38,16 +39,17 @@ else:
         __name__,
         {
             "backup": "backup_log",
-            "database": "LogBusyError",
+            "errors": "LogBusyError UnknownSession",
             "export": "Manifest write_export",
             "following": "tail_log",
             "importing": "Imported import_log",
-            "log": "Log log_path",
+            "location": "log_path",
+            "log": "Log",
             "query": "run_sql",
             "query_sandbox": "Table",
             "question_library": "Parameter Question question questions",
             "readers": "node sessions show skills",
-            "recorded": "Recorded UnknownSession read_recorded",
+            "recorded": "Recorded read_recorded",
             "recorder": "Recorder recording wait_recorded",
             "records": "AdviceRow DiagnosisRow FindingRow MeasurementRow "
             "NodeReport NodeRow SessionReport SessionRow SkillRow",

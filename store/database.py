@@ -13,6 +13,7 @@ import duckdb
 
 from ..schemas import StoreError
 from .chain import GENESIS, Row
+from .errors import LogBusyError
 from .typed import NAMES, TYPED_SHA256, build_typed, extend_typed
 from .views import VIEWS, VIEWS_SHA256, create_views
 
@@ -51,10 +52,6 @@ _WAYS_OUT = (
     f"another machine's log or of exported events. {_AGAIN}"
 )
 _HOLDER = re.compile(r"\(PID (\d+)\)")
-
-
-class LogBusyError(StoreError):
-    """Somebody else has the file or the memory just now; it may be tried again."""
 
 
 class Contents(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas import Envelope
-from .log import log_path
+from .location import log_path
 from .pages import page
 from .query import run_sql
 

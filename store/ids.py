@@ -1,6 +1,5 @@
 """Which event ids the log has: small and quick, because it is asked for every event."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -27,7 +26,7 @@ class IdIndex:
         """Those of ``ids`` that are probably in the log; all the others certainly are not.
 
         Args:
-            ids: each with its :func:`fingerprint`.
+            ids: each with its :func:`.chain.fingerprint`.
         """
         fingerprints = np.fromiter(ids.values(), dtype=np.uint64, count=len(ids))
         places = np.searchsorted(self._sorted, fingerprints)
@@ -45,8 +44,3 @@ class IdIndex:
             recent = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
             self._sorted = np.sort(np.concatenate((self._sorted, recent)))
             self._recent.clear()
-
-
-def fingerprint(id: str) -> int:
-    """The same number as DuckDB's ``md5_number_lower(id)``, so that opening a log needs no Python loop."""
-    return int.from_bytes(hashlib.md5(id.encode(), usedforsecurity=False).digest()[8:], "little")

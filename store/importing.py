@@ -6,7 +6,8 @@ from pathlib import Path
 from ..schemas import InputError, Schema
 from .chain import COLUMNS, Row
 from .export.events import read_events, read_manifest
-from .log import Log, log_path
+from .location import log_path
+from .log import Log
 from .rows import rows_in
 from .verify import VerifyResult
 

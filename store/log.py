@@ -9,18 +9,21 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import msgspec
 
 from ..schemas import Envelope, StoreError, decode_envelope
 from .as_of import dress
-from .chain import Row, link, read_message
-from .database import MEMORY, Contents, LogBusyError, explained, open_database, write_meta
-from .ids import IdIndex, fingerprint
+from .chain import Row, fingerprint, link, read_message
+from .database import MEMORY, Contents, explained, open_database, write_meta
+from .errors import LogBusyError
 from .typed import extend_typed
 from .verify import VerifyResult, verify_chain
+
+if TYPE_CHECKING:
+    from .ids import IdIndex
 
 _OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
 _STEP = 100
@@ -31,11 +34,6 @@ _STOP_SECONDS, _STOP_PAUSE = 10.0, 0.02
 
 _OPENING = threading.Lock()
 _log = logging.getLogger("kernelswarm.store")
-
-
-def log_path(home: Path) -> Path:
-    """Where the log of a home folder lies."""
-    return Path(home) / "log.duckdb"
 
 
 class Log:
@@ -238,8 +236,10 @@ class Log:
                 del first[duplicate]
         return list(first.values())
 
-    def _index(self) -> IdIndex:
+    def _index(self) -> "IdIndex":
         if self._ids is None:
+            from .ids import IdIndex  # numpy takes longer to import than a log to read, and only writers need it
+
             self._ids = IdIndex(self._con.execute("SELECT md5_number_lower(id) AS f FROM events").fetchnumpy()["f"])
         return self._ids
 

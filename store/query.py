@@ -16,18 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..bus import NobodyServes, asked_bus, running
 from ..schemas import InputError, KernelswarmError, Schema, decode, encode
-from .database import LogBusyError, explained
-from .log import Log, log_path
+from .database import explained
+from .errors import LogBusyError
+from .location import log_path
+from .log import Log
+from .query_limits import MAX_ROWS, TIMEOUT_SECONDS
 from .query_sandbox import Table, run_sandboxed
 
 if TYPE_CHECKING:
     from ..bus import Bus
-
-MAX_ROWS = 10_000
-"""Rows that a query returns at most, unless it is told otherwise."""
-
-TIMEOUT_SECONDS = 30.0
-"""How long a query may take, unless it is told otherwise."""
 
 _RETRY_SECONDS = 0.1
 _STOP_SECONDS = 2.0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ..schemas import Counters, DeviceProfile, InputError, Interval, StoreError, decode
-from .log import log_path
+from .errors import UnknownSession
+from .location import log_path
 from .query import run_sql
-from .recorded import UnknownSession
 from .records import DiagnosisRow, MeasurementRow, NodeReport, NodeRow, SessionReport, SessionRow, SkillRow
 
 if TYPE_CHECKING:

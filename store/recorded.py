@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from ..schemas import Envelope, InputError
+from ..schemas import Envelope
 from .chain import COLUMNS, Chain, Row
-from .database import LogBusyError, explained
-from .log import Log, log_path
+from .database import explained
+from .errors import LogBusyError, UnknownSession
+from .location import log_path
+from .log import Log
 from .pages import page
 from .query import run_sql
 from .verified_session import verified_in, verified_pages
@@ -34,10 +36,6 @@ Recorded = tuple[int, Envelope]
 """Place in the log, and the event."""
 
 _Read = Callable[[Log, str], Iterator[Recorded]]
-
-
-class UnknownSession(InputError):
-    """The log has no such session."""
 
 
 async def read_recorded(

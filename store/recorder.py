@@ -12,8 +12,9 @@ from ..bus import Bus, NobodyServes
 from ..bus.alive import running_beside
 from ..bus.bulk import BulkConsumer, ConsumerGone, stream_identity
 from ..schemas import StoreError, decode
-from .database import LogBusyError
-from .log import Log, log_path
+from .errors import LogBusyError
+from .location import log_path
+from .log import Log
 from .query import Query, serve, service_name, step_back
 
 BATCH = 4000

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import duckdb
 
-from .log import Log, log_path
+from .location import log_path
+from .log import Log
 from .question_library import Question, questions
 from .session_verification import SMALL
 from .typed import NAMES, SQL

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas import InputError, LogCorrupted
-from .log import Log, log_path
+from .location import log_path
+from .log import Log
 from .query import run_sql
 from .recorded import read_recorded
 from .snapshot import opened_if_free

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from ..schemas import LogCorrupted, Schema, StoreError
 from .chain import Chain
-from .database import MEMORY, LogBusyError
-from .log import Log, log_path
+from .database import MEMORY
+from .errors import LogBusyError
+from .location import log_path
+from .log import Log
 from .pages import LogState, log_state, pages
 from .verify import VerifyResult, bad_event, ended
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas import Schema
-from .log import log_path
+from .location import log_path
 from .query import run_sql
 
 if TYPE_CHECKING:

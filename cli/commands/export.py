@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ... import store
 from ...bus import asked_bus
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
-from ...store import log_path
-from ...store.export import Manifest, write_export
 from ..completion import session_ids
 from ..display.terminal import err, out, print_json
 from ..interrupts import run_interruptible
@@ -59,12 +58,12 @@ def export(
     events: can be imported again. parquet: every view. A manifest.json says what was taken and what was left out.
     """
     home = kernelswarm_home()
-    if not nats and not log_path(home).exists():
+    if not nats and not store.log_path(home).exists():
         raise InputError(f"there is nothing to export: {nothing_in(home)}")
 
-    async def write() -> Manifest:
+    async def write() -> "store.Manifest":
         async with asked_bus(nats) as bus:
-            return await write_export(home, format.value, folder, where=where, sessions=session or (), bus=bus)
+            return await store.write_export(home, format.value, folder, where=where, sessions=session or (), bus=bus)
 
     manifest = run_interruptible(lambda _: write())
     if json:

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.markup import escape
 
 from ... import store
-from ...bus import Bus, asked_bus
+from ...bus import asked_bus
 from ...schemas import EVENTS, InputError
 from ...sessions.home import kernelswarm_home
 from ...store import log_path
@@ -19,6 +19,9 @@ from ..display.terminal import err, out, print_json
 from ..options import Json, Nats
 from ..reading import nothing_in, warn_if_damaged
 from .log_tail import follow
+
+if TYPE_CHECKING:
+    from ...bus import Bus
 
 T = TypeVar("T")
 
@@ -187,6 +190,6 @@ def _home_with_log(nats: str) -> Path:
     return home
 
 
-async def _with_bus(nats: str, work: Callable[[Bus | None], Awaitable[T]]) -> T:
+async def _with_bus(nats: str, work: Callable[["Bus | None"], Awaitable[T]]) -> T:
     async with asked_bus(nats) as bus:
         return await work(bus)

@@ -5,9 +5,9 @@ import datetime
 from contextlib import aclosing
 from pathlib import Path
 
+from ... import store
 from ...bus import asked_bus
 from ...schemas import Envelope, encode
-from ...store import tail_log
 from ..display.terminal import write
 from ..interrupts import Interrupts, run_interruptible
 from ..reading import check_known
@@ -19,7 +19,7 @@ def follow(home: Path, nats: str, *, session: str, kind: str, last: int, is_live
     async def show() -> None:
         async with (
             asked_bus(nats) as bus,
-            aclosing(tail_log(home, bus=bus, session=session, kind=kind, last=last, follow=is_live)) as events,
+            aclosing(store.tail_log(home, bus=bus, session=session, kind=kind, last=last, follow=is_live)) as events,
         ):
             shown = False
             async for seq, envelope in events:

@@ -15,7 +15,6 @@ from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
 from ..display.terminal import err, out, print_json, print_wide
 from ..options import Json, Nats
-from .pools_live import show_live
 
 EXAMPLES = (
     "kernelswarm pools",
@@ -50,6 +49,8 @@ def pools(
     """List the hardware pools and what was measured of this machine; with --live, who serves them now."""
     home = kernelswarm_home()
     if live:
+        from .pools_live import show_live  # roles are known by their agents: half a second of imports
+
         return show_live(home, nats, pool=name, json=json, watch=watch)
     if watch:
         raise InputError("--watch needs --live: what was measured of a machine does not change")

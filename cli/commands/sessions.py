@@ -10,7 +10,6 @@ from rich.table import Table
 from ... import store
 from ...bus import asked_bus, running
 from ...sessions.home import kernelswarm_home
-from ...store import SessionRow
 from ..display.summary import NAMES, speedup_cells
 from ..display.terminal import err, print_json, print_wide
 from ..options import Json, Nats
@@ -30,7 +29,7 @@ def sessions(
     """List sessions, newest first."""
     home = kernelswarm_home()
 
-    async def read() -> list[SessionRow]:
+    async def read() -> "list[store.SessionRow]":
         async with asked_bus(nats) as bus:
             return await store.sessions(home, bus=bus, limit=limit)
 
@@ -49,7 +48,7 @@ def sessions(
     return 0
 
 
-def _table(rows: list[SessionRow], *, idle: bool) -> Table:
+def _table(rows: "list[store.SessionRow]", *, idle: bool) -> Table:
     """``idle``: no server runs here, so nobody can be at work on a session that is open."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("session", "kind", "problem", "pool", "status"):

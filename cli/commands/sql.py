@@ -12,11 +12,11 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ... import store
 from ...bus import asked_bus
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
-from ...store import Log, Question, Table, log_path, question, questions, run_sql
-from ...store.query import TIMEOUT_SECONDS
+from ...store.query_limits import TIMEOUT_SECONDS
 from ..completion import question_names
 from ..display.formatting import as_csv, as_json, cell
 from ..display.terminal import err, out, print_json, print_wide, write
@@ -96,14 +96,14 @@ def sql(
         return _list(shape)
     text, values = _statement(query, file, named, _parsed(settings or []))
     home = kernelswarm_home()
-    if not nats and not log_path(home).exists():
+    if not nats and not store.log_path(home).exists():
         err.print(nothing_in(home), markup=False)
         _print(_of_nothing(text, values), shape)
         return 0
 
-    async def ask() -> Table:
+    async def ask() -> "store.Table":
         async with asked_bus(nats) as bus:
-            return await run_sql(home, text, params=values, bus=bus, max_rows=limit, timeout=timeout, as_of=as_of)
+            return await store.run_sql(home, text, params=values, bus=bus, max_rows=limit, timeout=timeout, as_of=as_of)
 
     if named and shape is Format.table:
         err.print(_question(named).meaning, markup=False, style="dim")
@@ -112,12 +112,12 @@ def sql(
     return 0
 
 
-def _of_nothing(text: str, values: Mapping[str, object]) -> Table:
+def _of_nothing(text: str, values: Mapping[str, object]) -> "store.Table":
     """What a log without events answers: columns and counts are right, and a slip is refused."""
     with tempfile.TemporaryDirectory(prefix="kernelswarm-empty-") as folder:
         home = Path(folder)
-        Log.open(log_path(home)).close()
-        return asyncio.run(run_sql(home, text, params=values))
+        store.Log.open(store.log_path(home)).close()
+        return asyncio.run(store.run_sql(home, text, params=values))
 
 
 def _statement(
@@ -136,12 +136,12 @@ def _statement(
     return sys.stdin.read() if query == "-" else query, {name: _number(value) for name, value in values.items()}
 
 
-def _question(name: str) -> Question:
-    names = [entry.name for entry in questions()]
+def _question(name: str) -> "store.Question":
+    names = [entry.name for entry in store.questions()]
     if name not in names:
         meant = nearest(name, names) or ";"
         raise InputError(f"there is no question {name!r}{meant} `kernelswarm sql --list` shows them")
-    return question(name)
+    return store.question(name)
 
 
 def _read(file: Path) -> str:
@@ -172,9 +172,9 @@ def _number(text: str) -> str | int | float:
 
 def _list(shape: Format) -> int:
     if shape is Format.json:
-        print_json(questions())
+        print_json(store.questions())
         return 0
-    for entry in questions():
+    for entry in store.questions():
         out.print(Text.assemble((entry.name, "bold"), f"  {entry.title}"))
         out.print(f"    {entry.meaning}", markup=False, style="dim")
         for name, parameter in entry.parameters.items():
@@ -184,7 +184,7 @@ def _list(shape: Format) -> int:
     return 0
 
 
-def _print(table: Table, shape: Format) -> None:
+def _print(table: "store.Table", shape: Format) -> None:
     match shape:
         case Format.csv:
             write(as_csv(table))
@@ -200,7 +200,7 @@ _SHOWN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} 
 """Control characters as their pictures: a candidate's output must not steer the terminal that shows it."""
 
 
-def _rendered(table: Table) -> RichTable:
+def _rendered(table: "store.Table") -> RichTable:
     rendered = RichTable(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(table.columns):
         numbers = all(isinstance(row[index], int | float | None) for row in table.rows)

@@ -2,20 +2,22 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...store import Table
+if TYPE_CHECKING:
+    from ...store import Table
+
 
 _QUOTED = frozenset(',"\r\n')
 
 
-def as_csv(table: Table) -> str:
+def as_csv(table: "Table") -> str:
     """RFC 4180 with a header. NULL is nothing, an empty text is ``""``, a list or a struct is its JSON."""
     lines = [table.columns, *table.rows]
     return "".join(",".join(map(_csv_field, line)) + "\n" for line in lines)
 
 
-def as_json(table: Table) -> str:
+def as_json(table: "Table") -> str:
     """An array with one object for each row, a row a line; a column's second namesake becomes ``name_1``."""
     names = unique(table.columns)
     rows = [_dumped(dict(zip(names, row, strict=True))) for row in table.rows]

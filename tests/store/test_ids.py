@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kernelswarm.store import ids as ids_module
-from kernelswarm.store.ids import IdIndex, fingerprint
+from kernelswarm.store.chain import fingerprint
+from kernelswarm.store.ids import IdIndex
 
 
 def marked(ids: Iterable[str]) -> dict[str, int]:
