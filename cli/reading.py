@@ -1,11 +1,14 @@
 """How commands ask the log: through a cluster's recorder, a running search's, or the file itself."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from .. import store
+from ..bus import asked_bus
 from ..schemas import InputError, StoreError
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..store import LogBusyError, UnknownSession, log_path
@@ -50,20 +53,37 @@ async def unknown_session(home: Path, session: str, bus: "Bus | None") -> InputE
     return InputError(f"there is no session {session!r}{hint}")
 
 
-async def warn_if_damaged(home: Path, nats: str = "") -> None:
-    """Say on stderr that the log is not what was written, where it is small and in nobody's use (:func:`verify_small`).
+@contextlib.asynccontextmanager
+async def asked_log(home: Path, nats: str) -> AsyncIterator["Bus | None"]:
+    """As :func:`asked_bus`, for several questions in a row: without a cluster, the log's file is opened once for them.
+
+    Nobody can write into it meanwhile: print what was answered afterwards.
+    """
+    async with asked_bus(nats) as bus:
+        with store.share_log(home):
+            yield bus
+
+
+async def damage_of(home: Path, nats: str = "") -> StoreError | None:
+    """In what way the log is not what was written, where it is small and in nobody's use (:func:`verify_small`).
 
     For commands that answer from the whole log: to follow a million events for each question would take a minute.
-    What they answered stands, and so does their exit status.
     """
     try:
         verification = await store.verify_small(home) if not nats else None
         if verification is not None:
             verification.check()
     except LogBusyError:
-        return
+        return None
     except StoreError as error:
-        err.print(f"[bold yellow]warning[/]: {escape(str(error))} What was answered may rest on it.")
+        return error
+    return None
+
+
+def warn_of(damage: StoreError | None) -> None:
+    """Say on stderr how the log is damaged, if it is. What a command answered stands, and so does its exit status."""
+    if damage is not None:
+        err.print(f"[bold yellow]warning[/]: {escape(str(damage))} What was answered may rest on it.")
 
 
 async def check_known(home: Path, session: str, bus: "Bus | None") -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from .seeds import SearchedProblem, WinnerRow, searched_problems, winners
     from .session_verification import check_session, check_usable, verify_small
+    from .shared_log import share_log
     from .snapshot import Copied, verify_log
     from .stats import LogStats, log_stats
     from .verify import VerifyResult
@@ -54,6 +55,7 @@ else:
             "records": "AdviceRow DiagnosisRow FindingRow MeasurementRow "
             "NodeReport NodeRow SessionReport SessionRow SkillRow",
             "session_verification": "check_session check_usable verify_small",
+            "shared_log": "share_log",
             "snapshot": "Copied verify_log",
             "stats": "LogStats log_stats",
             "verify": "VerifyResult",
@@ -100,6 +102,7 @@ __all__ = [
     "run_sql",
     "searched_problems",
     "sessions",
+    "share_log",
     "show",
     "skills",
     "tail_log",

@@ -22,6 +22,7 @@ from .location import log_path
 from .log import Log
 from .query_limits import MAX_ROWS, TIMEOUT_SECONDS
 from .query_sandbox import Table, run_sandboxed
+from .shared_log import log_to_read
 
 if TYPE_CHECKING:
     from ..bus import Bus
@@ -207,5 +208,5 @@ async def _is_there(bus: "Bus", name: str, home: Path | None) -> bool:
 
 
 def _ask_file(path: Path, query: Query) -> Table:
-    with Log.open(path, read_only=True) as log:
+    with log_to_read(path) as log:
         return answer(log, query)

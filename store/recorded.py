@@ -17,6 +17,7 @@ from .location import log_path
 from .log import Log
 from .pages import page
 from .query import run_sql
+from .shared_log import log_to_read
 from .verified_session import verified_in, verified_pages
 from .verify import bad_event
 
@@ -94,7 +95,7 @@ async def _from_file(home: Path, session: str, read: _Read) -> list[Recorded] | 
 
 
 def _read_closed(path: Path, session: str, read: _Read) -> list[Recorded]:
-    with Log.open(path, read_only=True) as log:
+    with log_to_read(path) as log:
         return list(read(log, session))
 
 

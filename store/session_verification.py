@@ -1,14 +1,17 @@
 """Whether what is shown of a session is what was written: its events, and what stands in typed columns beside them."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schemas import InputError, LogCorrupted
+from .errors import LogBusyError
 from .location import log_path
 from .log import Log
 from .query import run_sql
 from .recorded import read_recorded
+from .shared_log import log_to_read
 from .snapshot import opened_if_free
 from .typed import NAMES, first_wrong
 from .verify import VerifyResult, not_as_told
@@ -70,9 +73,12 @@ async def verify_small(home: Path, *, most: int = SMALL) -> VerifyResult | None:
     path = log_path(home)
     if not path.exists() or Log.opened_here(path) is not None:
         return None
-    log = await opened_if_free(path)
-    if log is None:
-        return None
-    with log:
+    with contextlib.suppress(LogBusyError):
         # To follow the chain takes a while, and whoever asks has an event loop.
-        return await asyncio.to_thread(log.verify) if len(log) <= most else None
+        return await asyncio.to_thread(_verify_small, path, most)
+    return None
+
+
+def _verify_small(path: Path, most: int) -> VerifyResult | None:
+    with log_to_read(path) as log:
+        return log.verify() if len(log) <= most else None

@@ -8,14 +8,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...bus import asked_bus
 from ...sessions.diff import Decided, FirstDivergence, SessionDiff, Side, compare
 from ...sessions.home import kernelswarm_home
 from ..completion import session_ids
 from ..display.summary import NAMES, count
 from ..display.terminal import out, print_json, print_wide
 from ..options import Json, Nats
-from ..reading import recorded_session
+from ..reading import asked_log, recorded_session
 
 EXAMPLES = (
     "kernelswarm diff mapid-7kq2m mapid-x3vnd",
@@ -43,7 +42,7 @@ def diff(session_a: Session, session_b: Session, nats: Nats = "", json: Json = F
     home = kernelswarm_home()
 
     async def read() -> SessionDiff:
-        async with asked_bus(nats) as bus:
+        async with asked_log(home, nats) as bus:
             a, b = [await recorded_session(home, session, bus, to_end=False) for session in (session_a, session_b)]
             return compare(a, b)
 

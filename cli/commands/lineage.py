@@ -7,14 +7,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ...bus import asked_bus
 from ...sessions.home import kernelswarm_home
 from ...sessions.lineage import Step
 from ...sessions.lineage import lineage as read_lineage
 from ..display.summary import NAMES
 from ..display.terminal import out, print_json
 from ..options import Json, Nats, SessionId
-from ..reading import recorded_session
+from ..reading import asked_log, recorded_session
 
 EXAMPLES = (
     "kernelswarm lineage mapid-7kq2m n012",
@@ -32,7 +31,7 @@ def lineage(
     home = kernelswarm_home()
 
     async def find() -> list[Step]:
-        async with asked_bus(nats) as bus:
+        async with asked_log(home, nats) as bus:
             return await read_lineage(session, node, lambda name: recorded_session(home, name, bus, to_end=False))
 
     steps = asyncio.run(find())

@@ -10,14 +10,14 @@ from rich.markup import escape
 
 from ... import store
 from ...bus import asked_bus
-from ...schemas import EVENTS, InputError
+from ...schemas import EVENTS, InputError, StoreError
 from ...sessions.home import kernelswarm_home
 from ...store import log_path
 from ..completion import session_ids
 from ..connecting import connecting
 from ..display.terminal import err, out, print_json
 from ..options import Json, Nats
-from ..reading import nothing_in, warn_if_damaged
+from ..reading import asked_log, damage_of, nothing_in, warn_of
 from .log_tail import follow
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def import_(
 def stats(nats: Nats = "", json: Json = False) -> int:
     """Count what the log holds: events, sessions, size, events a second, by kind and by day."""
     home = _home_with_log(nats)
-    figures = asyncio.run(_with_bus(nats, lambda bus: store.log_stats(home, bus=bus)))
+    figures, damage = asyncio.run(_figures(home, nats))
     if json:
         print_json(figures)
-        asyncio.run(warn_if_damaged(home, nats))
+        warn_of(damage)
         return 0
     size = f", {figures.bytes / 1e6:.1f} MB" if figures.bytes is not None else ""
     out.print(f"{figures.events} events of {figures.sessions} sessions{size}", markup=False)
@@ -124,8 +124,13 @@ def stats(nats: Nats = "", json: Json = False) -> int:
         out.print()
         for name, count in counts.items():
             out.print(f"{count:>9}  {name}", markup=False)
-    asyncio.run(warn_if_damaged(home, nats))
+    warn_of(damage)
     return 0
+
+
+async def _figures(home: Path, nats: str) -> "tuple[store.LogStats, StoreError | None]":
+    async with asked_log(home, nats) as bus:
+        return await store.log_stats(home, bus=bus), await damage_of(home, nats)
 
 
 def tail(
@@ -149,7 +154,7 @@ def tail(
         raise InputError(f"there is no log: {nothing_in(home)}")
     follow(home, nats, session=session, kind=kind, last=last, is_live=follow_, as_json=json)
     if not follow_:
-        asyncio.run(warn_if_damaged(home, nats))
+        warn_of(asyncio.run(damage_of(home, nats)))
     return 0
 
 

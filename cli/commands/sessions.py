@@ -8,12 +8,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from ... import store
-from ...bus import asked_bus, running
+from ...bus import running
+from ...schemas import StoreError
 from ...sessions.home import kernelswarm_home
 from ..display.summary import NAMES, speedup_cells
 from ..display.terminal import err, print_json, print_wide
 from ..options import Json, Nats
-from ..reading import nothing_in, warn_if_damaged
+from ..reading import asked_log, damage_of, nothing_in, warn_of
 
 EXAMPLES = (
     "kernelswarm sessions",
@@ -29,11 +30,11 @@ def sessions(
     """List sessions, newest first."""
     home = kernelswarm_home()
 
-    async def read() -> "list[store.SessionRow]":
-        async with asked_bus(nats) as bus:
-            return await store.sessions(home, bus=bus, limit=limit)
+    async def read() -> "tuple[list[store.SessionRow], StoreError | None]":
+        async with asked_log(home, nats) as bus:
+            return await store.sessions(home, bus=bus, limit=limit), await damage_of(home, nats)
 
-    rows = asyncio.run(read())
+    rows, damage = asyncio.run(read())
     if json:
         print_json(rows)
     elif rows:
@@ -44,7 +45,7 @@ def sessions(
             err.print(f"nobody works on what is open; to go on: kernelswarm resume {waiting}", markup=False)
     if not rows:
         err.print(nothing_in(home), markup=False)
-    asyncio.run(warn_if_damaged(home, nats))
+    warn_of(damage)
     return 0
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.syntax import Syntax
@@ -16,14 +16,18 @@ from ...schemas import InputError
 from ...sessions.conversation import Turn, conversation_of
 from ...sessions.finished_file import finished_file
 from ...sessions.home import kernelswarm_home
-from ...store import NodeReport, SessionReport, UnknownSession, log_path
+from ...store import SessionReport, UnknownSession, log_path
 from ..display.show_conversation import print_conversation
 from ..display.show_node import print_node
 from ..display.show_session import print_session
 from ..display.terminal import out, print_json, write
 from ..nearest import nearest
 from ..options import Json, Nats, SessionId
-from ..reading import nothing_in, recorded_session, unknown_session
+from ..reading import asked_log, nothing_in, recorded_session, unknown_session
+
+if TYPE_CHECKING:
+    from ...bus import Bus
+    from ...store import NodeReport
 
 EXAMPLES = (
     "kernelswarm show mapid-7kq2m",
@@ -83,26 +87,32 @@ def show(
     return 0
 
 
-async def _read(home: Path, nats: str, session: str, node: str, source: bool) -> SessionReport | NodeReport:
-    async with asked_bus(nats) as bus:
-        try:
-            await store.check_session(home, session, bus=bus)
-            report = await store.show(home, session, bus=bus)
-        except UnknownSession as error:
-            raise await unknown_session(home, session, bus) from error
-        if source and not node and not (node := report.session.best or ""):
-            raise InputError(f"session {session} has no correct candidate yet: name a node with --node")
-        if not node:
-            return report
-        if node not in (names := [row.node for row in report.nodes]):
-            hint = _hint(node, names)
-            raise InputError(f"session {session} has no node {node!r}{hint}")
-        return await store.node(home, session, node, bus=bus)
+async def _read(home: Path, nats: str, session: str, node: str, source: bool) -> "SessionReport | NodeReport":
+    async with asked_log(home, nats) as bus:
+        return await _report(home, bus, session, node, source)
+
+
+async def _report(
+    home: Path, bus: "Bus | None", session: str, node: str, source: bool = False
+) -> "SessionReport | NodeReport":
+    try:
+        await store.check_session(home, session, bus=bus)
+        report = await store.show(home, session, bus=bus)
+    except UnknownSession as error:
+        raise await unknown_session(home, session, bus) from error
+    if source and not node and not (node := report.session.best or ""):
+        raise InputError(f"session {session} has no correct candidate yet: name a node with --node")
+    if not node:
+        return report
+    if node not in (names := [row.node for row in report.nodes]):
+        hint = _hint(node, names)
+        raise InputError(f"session {session} has no node {node!r}{hint}")
+    return await store.node(home, session, node, bus=bus)
 
 
 async def _conversation(home: Path, nats: str, session: str, node: str) -> tuple[Turn, ...]:
-    await _read(home, nats, session, node, False)
-    async with asked_bus(nats) as bus:
+    async with asked_log(home, nats) as bus:
+        await _report(home, bus, session, node)
         recorded = await recorded_session(home, session, bus, to_end=False)
     turns = conversation_of((envelope for _, envelope in recorded.events), node)
     if not turns:
@@ -117,7 +127,7 @@ async def _assembly(home: Path, nats: str, session: str, node: str) -> str:
 
 
 async def _finished(home: Path, nats: str, session: str, node: str) -> str:
-    async with asked_bus(nats) as bus:
+    async with asked_log(home, nats) as bus:
         graph = (await recorded_session(home, session, bus, to_end=False)).graph()
     return finished_file(graph, node or _best(graph))
 
@@ -138,7 +148,7 @@ def _hint(node: str, names: list[str]) -> str:
     return ranged if len(node) == len(names[0]) else nearest(node, names) or ranged
 
 
-def _print_source(report: NodeReport) -> None:
+def _print_source(report: "NodeReport") -> None:
     node = report.node
     if not report.source:
         raise InputError(f"node {node.node} of session {node.session} has no candidate: {node.state}")

@@ -13,8 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from ... import store
-from ...bus import asked_bus
-from ...schemas import InputError
+from ...schemas import InputError, StoreError
 from ...sessions.home import kernelswarm_home
 from ...store.query_limits import TIMEOUT_SECONDS
 from ..completion import question_names
@@ -22,7 +21,7 @@ from ..display.formatting import as_csv, as_json, cell
 from ..display.terminal import err, out, print_json, print_wide, write
 from ..nearest import nearest
 from ..options import Nats
-from ..reading import nothing_in, warn_if_damaged
+from ..reading import asked_log, damage_of, nothing_in, warn_of
 
 EXAMPLES = (
     'kernelswarm sql "SELECT session, problem, speedup FROM sessions WHERE win ORDER BY speedup DESC"',
@@ -101,14 +100,18 @@ def sql(
         _print(_of_nothing(text, values), shape)
         return 0
 
-    async def ask() -> "store.Table":
-        async with asked_bus(nats) as bus:
-            return await store.run_sql(home, text, params=values, bus=bus, max_rows=limit, timeout=timeout, as_of=as_of)
+    async def ask() -> "tuple[store.Table, StoreError | None]":
+        async with asked_log(home, nats) as bus:
+            table = await store.run_sql(
+                home, text, params=values, bus=bus, max_rows=limit, timeout=timeout, as_of=as_of
+            )
+            return table, await damage_of(home, nats)
 
     if named and shape is Format.table:
         err.print(_question(named).meaning, markup=False, style="dim")
-    _print(asyncio.run(ask()), shape)
-    asyncio.run(warn_if_damaged(home, nats))
+    table, damage = asyncio.run(ask())
+    _print(table, shape)
+    warn_of(damage)
     return 0
 
 
