@@ -135,12 +135,6 @@ def author_count(text: str) -> int:
     return len(author_names(text))
 
 
-def user_names(text: str) -> str:
-    """Authors as events have them (:func:`spelled`), as users call them: ``generator:1,anthropic:2``."""
-    parts = (part.partition(":") for part in text.split(","))
-    return ",".join(f"{user_name(name)}{colon}{share}" for name, colon, share in parts)
-
-
 def _choices() -> str:
     return f"one of {', '.join(AUTHOR_NAMES)}, or several with shares as in generator,anthropic:2"
 

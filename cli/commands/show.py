@@ -9,7 +9,6 @@ import typer
 from rich.syntax import Syntax
 
 from ... import store
-from ...agents.assembly import assembly_of
 from ...bus import asked_bus
 from ...graph.session_graph import SearchGraph
 from ...schemas import InputError
@@ -121,6 +120,8 @@ async def _conversation(home: Path, nats: str, session: str, node: str) -> tuple
 
 
 async def _assembly(home: Path, nats: str, session: str, node: str) -> str:
+    from ...agents.assembly import assembly_of  # all languages, for this option alone
+
     async with asked_bus(nats) as bus:
         graph = (await recorded_session(home, session, bus, to_end=False)).graph()
         return await assembly_of(graph, node or _best(graph), home, bus)

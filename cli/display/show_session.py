@@ -4,7 +4,7 @@ from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
-from ...agents.synthesizer.authors import user_names
+from ...schemas import user_names
 from ...store import NodeRow, SessionReport, SessionRow
 from .summary import count, outcome, speedup_text, times_text
 from .terminal import out, print_wide

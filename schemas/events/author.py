@@ -14,6 +14,12 @@ def user_name(backend: str) -> str:
     return USER_NAMES.get(backend, backend)
 
 
+def user_names(text: str) -> str:
+    """Authors as events have them with their shares, as users call them: ``generator:1,anthropic:2``."""
+    parts = (part.partition(":") for part in text.split(","))
+    return ",".join(f"{user_name(name)}{colon}{share}" for name, colon, share in parts)
+
+
 class AuthorShare(Schema, frozen=True, kw_only=True):
     """One of several authors, and how many of the nodes are its own."""
 

@@ -41,7 +41,7 @@ COMMANDS = (
     *("fork", "replay", "resume", "diff", "lineage", "export"),
 )
 GROUPS = ("log", "bench", "knowledge", "tasks")
-HEAVY = {"torch", "triton", "duckdb", "numpy", "nats", "yaml", "bm25s", "pydantic", "anthropic", "openai", "mcp"}
+HEAVY = {"torch", "triton", "duckdb", "numpy", "nats", "yaml", "bm25s", "anthropic", "openai", "mcp"}
 """Libraries that take longer to import than a short command takes."""
 
 
@@ -99,6 +99,15 @@ def test_the_list_of_commands_imports_none_of_them(home: Path) -> None:
     modules = loaded("--help", home=home)
     assert not [name for name in modules if name.startswith("kernelswarm.cli.commands.")]
     assert not modules & HEAVY
+
+
+@pytest.mark.parametrize("name", ["sql", "sessions", "show", "pools", "lineage", "diff", "export", "log"])
+def test_help_of_a_short_command_imports_no_heavy_library(name: str, home: Path) -> None:
+    assert not loaded(name, "--help", home=home) & HEAVY
+
+
+def test_a_query_to_a_file_imports_duckdb_alone_of_the_heavy_libraries(recorded: Path) -> None:
+    assert loaded("sql", "SELECT session FROM sessions", home=recorded) & HEAVY == {"duckdb"}
 
 
 def test_version(kernelswarm: Callable[..., Any]) -> None:

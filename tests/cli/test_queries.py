@@ -14,7 +14,8 @@ import given
 from kernelswarm.cli.commands import pools
 from kernelswarm.cli.display.formatting import as_csv, as_json, unique
 from kernelswarm.schemas import PoolError
-from kernelswarm.store import Table
+from kernelswarm.store import Table, log_path
+from kernelswarm.store.database import open_database
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,32 @@ def test_json_of_show_is_one_object(recorded: Path, kernelswarm: Callable[..., A
 
 ODD = """SELECT NULL AS nothing, '' AS empty, 'a,"b"
 c' AS text, [1, 2] AS list, {'k': 0.1} AS struct, true AS yes, 0.1 AS tenth, 'x' AS text"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", SESSION),
+        ("show", SESSION, "--node", "n002"),
+        ("sessions",),
+        ("sql", "SELECT 1"),
+        ("lineage", SESSION, "n002"),
+        ("diff", SESSION, SESSION),
+        ("log", "stats"),
+    ],
+)
+def test_a_command_opens_the_log_once(
+    arguments: tuple[str, ...], recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def counted(path: Path, **options: Any) -> Any:
+        opened.append(path)
+        return open_database(path, **options)
+
+    monkeypatch.setattr("kernelswarm.store.log.open_database", counted)
+    assert kernelswarm(*arguments).status == 0
+    assert opened == [log_path(recorded)]
 
 
 def test_sql_as_csv_loses_nothing(recorded: Path, kernelswarm: Callable[..., Any]) -> None:

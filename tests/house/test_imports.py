@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -192,12 +193,24 @@ def tops(node: ast.AST) -> list[str]:
 
 
 def test_the_command_line_starts_without_torch_or_a_model_library() -> None:
+    names = ", ".join(f"kernelswarm.{dotted(path)}" for path in modules("cli/commands"))
     code = (
-        "import sys, kernelswarm.cli.main; "
+        f"import sys, kernelswarm.cli.main, {names}; "
         "print([n for n in ('torch', 'triton', 'anthropic', 'autogen_core', 'autogen_agentchat') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("package", ["", ".bus", ".store"])
+def test_a_package_that_imports_late_exports_what_it_says(package: str) -> None:
+    module = import_module(f"kernelswarm{package}")
+    assert sorted(module.__all__) == sorted(dir(module))
+    folder = Path(module.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    # The import of a module would take the place of what is exported under its name.
+    assert not files & set(module.__all__)
+    assert all(getattr(module, name) is not None for name in module.__all__)
 
 
 def test_pythons_parser_has_one_thread_at_a_time() -> None:
