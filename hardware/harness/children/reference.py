@@ -218,7 +218,7 @@ class _Reference:
         def draw(seed: int) -> list[Any]:
             return to_device(reference.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
 
-        return changed(reference, self._problem, draw, command.kind, command.seed, like.error)
+        return changed(reference, self._problem, draw, command.kind, command.seed, like.error, in_tf32=like.in_tf32)
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""

@@ -80,12 +80,18 @@ def targets_of(
     is_moved = ties.met_step or (shake and epsilon < share)
     # The order of equal numbers excuses what jumps, and a tolerance what does not.
     is_checked = check is not None and not (ties.met or ties.met_computed or tolerance.is_given)
+    # Before anything is checked: own errors like these say what is right.
+    permitted = in_tf32(reference, problem, inputs, earlier, native)
     shaken: list[list[Any]] = []
 
     def check_early(epsilons: float) -> bool:
         """Whether something jumps, by what was computed so far; the rest can only find more."""
         answers = zip(native, precise, *shaken, strict=True)
-        early = [Target(leaf, wide, tolerance, moved, far=[wide], epsilons=epsilons) for leaf, wide, *moved in answers]
+        known = permitted or [None] * len(native)
+        early = [
+            Target(leaf, wide, tolerance, moved, permitted=tf32, far=[wide], epsilons=epsilons)
+            for (leaf, wide, *moved), tf32 in zip(answers, known, strict=True)
+        ]
         for target, entry in zip(early, parts, strict=True):
             target.entry = entry
             if check is not None and not (shaken and target.is_stable):
@@ -99,7 +105,6 @@ def targets_of(
     if jumps and is_moved:
         check_early(share / epsilon)
     others = by_other_kernels(reference, problem, inputs, earlier, native)
-    permitted = in_tf32(reference, problem, inputs, earlier, native)
     reordered: list[list[Any]] = []
     if ties.met:
         with TieOrder(reverse=True):
@@ -124,6 +129,7 @@ def targets_of(
                 [outputs.pop(0) for outputs in far],
                 [outputs.pop(0) for outputs in reordered],
                 share / epsilon,
+                share if ties.met_step else 0.0,
             )
         )
         targets[-1].entry = parts[len(targets) - 1]

@@ -9,7 +9,7 @@ At a shape that the problem does not name (:mod:`..inputs.held_out`) inputs and 
 dimensions that they have at the named one, and nothing may be doubtful that is not so there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,7 @@ def changed(
     seed: int,
     error: float,
     *,
+    in_tf32: Sequence[bool] = (),
     quick: bool = False,
 ) -> tuple[list[Any], list[Target]]:
     """A draw from ``seed`` changed as ``variant`` says, and what is right for it; another draw where it is invalid.
@@ -73,6 +74,7 @@ def changed(
         variant: What is made of them.
         seed: Of the first draw; those behind it follow from it.
         error: The reference's own on the problem's own inputs.
+        in_tf32: By output, whether candidates may have it in TF32 there.
         quick: Whether to leave it at one run in float64 where that raises no doubt: nobody is judged on the draw.
 
     Raises:
@@ -84,17 +86,24 @@ def changed(
         inputs = derive(draw(drawn_from), variant, seed + attempt - 1)
         is_small = inputs is not None and values.size_of(inputs) <= REDRAWN_BYTES
         try:
-            return _changed(reference, problem, inputs, variant, error, quick)
+            return _changed(reference, problem, inputs, variant, error, in_tf32, quick)
         except InvalidDraw:
             del inputs
             if not is_small:
                 break
             drawn_from = seed + attempt
-    return _changed(reference, problem, derive(draw(drawn_from), variant, seed + DRAWS - 1), variant, error, quick)
+    inputs = derive(draw(drawn_from), variant, seed + DRAWS - 1)
+    return _changed(reference, problem, inputs, variant, error, in_tf32, quick)
 
 
 def _changed(
-    reference: ReferenceProblem, problem: Open, inputs: list[Any] | None, variant: str, error: float, quick: bool
+    reference: ReferenceProblem,
+    problem: Open,
+    inputs: list[Any] | None,
+    variant: str,
+    error: float,
+    in_tf32: Sequence[bool],
+    quick: bool,
 ) -> tuple[list[Any], list[Target]]:
     if inputs is None:
         raise InvalidVariant("it has no floating numbers that may be others")
@@ -113,8 +122,11 @@ def _changed(
     except Refused as refused:
         raise InvalidVariant(f"the reference fails on them ({refused})") from None
     doubt = ""
-    for target in () if plain else targets:
+    known = (*in_tf32, *[False] * len(targets))
+    for target, is_tf32 in () if plain else zip(targets, known, strict=False):
         doubtful = doubt_of(target)
+        if is_tf32 and target.jumps_in_tf32:
+            doubtful = doubtful or f"its error in TF32 is {target.error_in_tf32:.2g}"
         if target.is_answer:
             doubt = doubt or doubtful
         # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
@@ -143,6 +155,8 @@ class Usual:
     """Bytes of the inputs."""
     error: float
     """The reference's own, the largest of its outputs'."""
+    in_tf32: tuple[bool, ...] = ()
+    """By output, whether its error in TF32 counts as its own."""
 
 
 def usual(inputs: list[Any], targets: list[Target]) -> Usual:
@@ -153,6 +167,7 @@ def usual(inputs: list[Any], targets: list[Target]) -> Usual:
         doubt=next(filter(None, (target.doubt(may_be_nan=False) for target in targets)), ""),
         size=values.size_of(inputs),
         error=max((target.reference_error for target in targets if target.floating), default=0.0),
+        in_tf32=tuple(target.is_tf32 for target in targets),
     )
 
 
@@ -255,8 +270,17 @@ class InputVariants:
 
         names = passing(self.distances)
         try:
-            error, quick = self.usual[shape].error, not names
-            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed, error, quick=quick)
+            like = self.usual[shape]
+            inputs, targets = changed(
+                self.reference,
+                self.problem,
+                draw,
+                variant,
+                self.seed,
+                like.error,
+                in_tf32=like.in_tf32,
+                quick=not names,
+            )
         except InvalidVariant as why:
             return str(why)
         if names and not allows_nonfinite(variant) and all(target.is_finite for target in targets):

@@ -21,6 +21,9 @@ MULTIPLE = 4.0
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Distance from 1 to the next number."""
 
+TF32_ROUNDING = 2.0**-11
+"""How far a number moves at most that is rounded to TF32."""
+
 LEAST_ERROR = {"float64": 4.0, "float32": 4.0, "float16": 0.5, "bfloat16": 0.5}
 """The reference's error counts as at least so many epsilons. fp32 results come from sums whose order may change; 16-bit
 results are computed wider and rounded once, which is wrong by half an epsilon."""

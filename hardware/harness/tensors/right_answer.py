@@ -9,7 +9,18 @@ import torch
 
 from ..messages.commands import UNMEASURABLE
 from ..messages.state import StateEntry
-from .bounds import EPSILON, LEAST_ERROR, MOST_ERROR, MULTIPLE, STEADY, Tolerance, bound_for, is_steady, moderate_error
+from .bounds import (
+    EPSILON,
+    LEAST_ERROR,
+    MOST_ERROR,
+    MULTIPLE,
+    STEADY,
+    TF32_ROUNDING,
+    Tolerance,
+    bound_for,
+    is_steady,
+    moderate_error,
+)
 from .flat import chunks_of, flat, rms_of_finite
 from .jumps import MOST_MOVED, Jumps
 from .tensor_placement import current_device
@@ -33,6 +44,11 @@ class RightAnswer:
     hangs_on_ties = False
     """Whether some of it is another where (nearly) equal numbers are taken in another order."""
     overlaps = False  # Whether elements of the reference's share memory.
+    error_in_tf32 = 0.0
+    """Of the reference in a precision that torch's switches permit; 0 where that is not known."""
+    is_tf32 = False  # Whether that is its own: it is more than in its own precision, and not too much.
+    jumps_in_tf32 = False
+    """Whether it is too much."""
 
     @property
     def is_answer(self) -> bool:
@@ -50,6 +66,7 @@ class RightAnswer:
         far: Sequence[Any] = (),
         reordered: Sequence[Any] = (),
         epsilons: float = 1.0,
+        step: float = 0.0,
     ) -> None:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
 
@@ -57,7 +74,8 @@ class RightAnswer:
         that does to the answer. ``other`` is like ``native``, by other kernels of torch, and ``permitted`` in a
         precision that torch's switches permit: the largest error of the three is the reference's own. ``far`` are like
         ``shaken``, for inputs that are off by so many ``epsilons``, and ``reordered`` like ``precise`` where equal
-        numbers are taken in other orders: by these it is known what jumps.
+        numbers are taken in other orders: by these it is known what jumps. ``step`` is the share that ``far`` inputs
+        are off by, where the reference has steps.
         """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
@@ -92,8 +110,9 @@ class RightAnswer:
             self.reference_error = max(
                 self.reference_error, min(self.distance_to(other), MULTIPLE * max(self.reference_error, least))
             )
-        if permitted is not None and self.fits(permitted) and math.isfinite(off := self.distance_to(permitted)):
-            self.reference_error = max(self.reference_error, min(off, MOST_ERROR))
+        self._own_error = self.reference_error
+        if permitted is not None and self.fits(permitted):
+            self._count_tf32(permitted, far, step)
         known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
         self._movements = [self.distance_to(moved) for moved in known]
         self.sensitivity = max(self._movements, default=0.0)
@@ -109,6 +128,17 @@ class RightAnswer:
             tolerance=self._tolerance,
             sensitivity=self.sensitivity,
         )
+
+    def _count_tf32(self, permitted: Any, far: Sequence[Any], step: float) -> None:
+        """The error of ``permitted`` counts, unless that is more than rounding explains: then something jumps there."""
+        self.error_in_tf32 = self.distance_to(permitted)
+        most = MOST_ERROR
+        if step:
+            most = min(most, STEADY * TF32_ROUNDING / step * max(map(self.distance_to, far), default=0.0))
+        self.is_tf32 = self._own_error < self.error_in_tf32 <= most
+        self.jumps_in_tf32 = self.error_in_tf32 > max(self._own_error, most)
+        if self.is_tf32:
+            self.reference_error = self.error_in_tf32
 
     def expect_error(self, usual: float) -> None:
         """The reference's own error counts as the ``usual`` one of this output at least, which other inputs showed."""
@@ -175,11 +205,15 @@ class RightAnswer:
             return "it is not finite where float64 is, or the other way round"
         if not may_be_nan and bool(self._oracle.isnan().any()):
             return "its answer is not a number"
-        error = max(self.reference_error, self.sensitivity)
+        error = max(self._own_error, self.sensitivity)
         if self._tolerance.is_given:
             return "" if MULTIPLE * error <= self.bound else f"its error is {error:.2g}, the tolerance {self.bound:.2g}"
-        if error > moderate_error(self.dtype or "float32", usual):
-            return f"its error is {error:.2g}"
+        # In TF32 it is off by more than that nearly everywhere, and says what is right all the same.
+        is_moved = self.error_in_tf32 != self._own_error and not self.jumps_in_tf32
+        allowed = max(usual, self.error_in_tf32 if is_moved else 0.0)
+        for error, known in ((self.sensitivity, usual), (self._own_error, allowed)):
+            if error > moderate_error(self.dtype or "float32", known):
+                return f"its error is {error:.2g}"
         if not is_steady(self.dtype or "float32", self._movements):
             usual = statistics.median(self._movements)
             return f"its answer moves by {usual:.2g} or {self.sensitivity:.2g} when inputs move by an epsilon"
