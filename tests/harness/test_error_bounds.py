@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from kernelswarm.hardware.harness.messages.commands import UNMEASURABLE, Compared, Open
 from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.effects import called
-from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32, by_other_kernels, is_run_in_tf32
+from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32, by_other_kernels
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.tensors.bounds import Tolerance, bound_for, read_tolerance
@@ -135,10 +135,10 @@ def test_bounds_of_a_network_are_those_of_tf32_where_it_is_permitted(
     reference = open_reference(problem)
     inputs = reference.draw("main", 1)
     exact = targets_of(reference, problem, list(inputs))
-    assert not is_run_in_tf32(reference)
+    assert not any(target.is_tf32 for target in exact)
     monkeypatch.setattr(other_kernels, "HOST", "another device")
     wide = targets_of(reference, problem, list(inputs))
-    assert is_run_in_tf32(reference)
+    assert [target.is_tf32 for target in wide] == [True, False, True, True, False]
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     forbidden = targets_of(reference, problem, list(inputs))
 

@@ -20,7 +20,6 @@ from ..messages.commands import Open, ProblemValidated, ValidateProblem
 from ..messages.state import ATTRIBUTE
 from ..reference.effects import names_of
 from ..reference.examination import Examination, bytes_in, drawn, examined, fact_of
-from ..reference.other_kernels import is_run_in_tf32
 from ..reference.problem import ReferenceProblem, open_reference
 from ..tensors import values
 from ..tensors.bounds import read_tolerance
@@ -89,7 +88,7 @@ def validated(problem: Open) -> ProblemValidated:
             operators=_operators(captured.graph),
             error_bound=examination.error_bound(main_shape.name),
             error_bounds=examination.error_bounds[main_shape.name] or {},
-            tf32_convolutions=is_run_in_tf32(examination.reference),
+            tf32_convolutions=examination.is_tf32,
             input_kinds=examination.input_kinds(),
             weight_exponents=examination.problem.weight_exponents,
             distance=examination.distance,

@@ -84,6 +84,8 @@ class Examination:
     """Precision to match."""
     error_bounds: dict[str, dict[str, float] | None] = field(default_factory=dict)
     """Of the floating results, by timed shape; None if they are absolute."""
+    is_tf32: bool = False
+    """Whether the error of convolutions in TF32 raises a bound at a timed shape."""
     state: tuple[StateFact, ...] = ()
     """What a call of the reference changes."""
     final_state: dict[str, tuple[InputFact, ...]] = field(default_factory=dict)
@@ -140,7 +142,10 @@ class Examination:
         far = self._distances_next(name, inputs, distances(inputs, targets, self.others[name]))
         self.distances = farthest(self.distances, far) if self.shapes else far
         if not self.shapes or name in self.reference.timed:
-            self.error_bounds[name] = relative_bounds(read_tolerance(self.reference.tolerance), targets)
+            tolerance = read_tolerance(self.reference.tolerance)
+            self.error_bounds[name] = relative_bounds(tolerance, targets)
+            is_tf32 = any(target.is_tf32 for target in targets) and not tolerance.is_given
+            self.is_tf32 = self.is_tf32 or is_tf32
             self.final_state[name] = _facts([target for target in targets if target.entry is not None])
             self.needed[name] = 0 if is_slow(self.took[name]) else needed_bytes(self.reference, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...processes.messages import HOST
 from ..calls.answering import Refused
 from ..messages.commands import Open
+from ..tensors import values
 from ..tensors.likeness import same
 from ..tensors.roundings import to_tf32
 from ..tensors.tensor_placement import current_device
@@ -26,8 +27,9 @@ from .problem import ReferenceProblem
 
 _without: "weakref.WeakKeyDictionary[ReferenceProblem, bool]" = weakref.WeakKeyDictionary()
 """Whether a reference's first answer was another one without oneDNN; only then is it asked for again."""
-_convolves: "weakref.WeakKeyDictionary[ReferenceProblem, bool]" = weakref.WeakKeyDictionary()
-"""Whether a reference's first answer took convolutions in fp32."""
+_convolves: "weakref.WeakKeyDictionary[ReferenceProblem, dict[_Form, bool]]" = weakref.WeakKeyDictionary()
+"""Whether a reference's first answer to inputs of such sizes, after so many calls, took convolutions in fp32."""
+_Form = tuple[int, tuple[tuple[int, ...], ...]]
 
 
 def by_other_kernels(
@@ -68,27 +70,39 @@ def in_tf32(
     earlier: Sequence[list[Any]],
     usual: Sequence[Any],
 ) -> list[Any]:
-    """Outputs and state with convolutions in TF32 throughout, where torch's switches permit that; empty elsewhere."""
-    single = any(isinstance(leaf, torch.Tensor) and leaf.dtype is torch.float32 for leaf in usual)
-    is_permitted = current_device().device.type != HOST and torch.backends.cudnn.allow_tf32
-    if not is_permitted or not single or not _convolves.get(reference, True):
+    """Outputs and state with convolutions in TF32 throughout, where torch's switches permit that; empty elsewhere.
+
+    Raises:
+        Refused: there is not enough memory: the bound would be another one than with more of it.
+    """
+    device = current_device()
+    met = _convolves.setdefault(reference, {})
+    form = len(earlier), tuple(tuple(tensor.shape) for tensor in values.tensors_of(inputs))
+    if device.device.type == HOST or not any(map(_is_single, usual)) or not met.get(form, True):
         return []
+    shortages = device.shortages
     try:
         with ConvolutionsInTF32() as rounding:
             answer = called(reference, problem, inputs, earlier).answer
     except Refused:
+        if device.shortages > shortages:
+            raise
         return []
-    _convolves.setdefault(reference, rounding.met)
+    met.setdefault(form, rounding.met)
     return answer if rounding.met and len(answer) == len(usual) else []
 
 
-def is_run_in_tf32(reference: ReferenceProblem) -> bool:
-    """Whether :func:`in_tf32` was asked for ``reference`` and met convolutions."""
-    return _convolves.get(reference, False)
+def _is_single(leaf: Any) -> bool:
+    return isinstance(leaf, float) or (
+        isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.complex64)
+    )
 
 
 class ConvolutionsInTF32(TorchDispatchMode):  # type: ignore[misc]
-    """While it is entered, what convolutions of fp32 tensors multiply is rounded to TF32."""
+    """While it is entered, what convolutions of fp32 tensors multiply is rounded to TF32.
+
+    Where torch's switches permit that at the moment: a file may set them for one of its convolutions.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,12 +110,22 @@ class ConvolutionsInTF32(TorchDispatchMode):  # type: ignore[misc]
         """Whether there was one."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in _OPERANDS and args[0].dtype is torch.float32:
+        if func in _OPERANDS and args[0].dtype is torch.float32 and _permits(func, args):
             self.met = True
             count = _OPERANDS[func]
             args = (*map(to_tf32, args[:count]), *args[count:])
         return func(*args, **(kwargs or {}))
 
 
-_OPERANDS = {torch.ops.aten.convolution.default: 2, torch.ops.aten.convolution_backward.default: 3}
+_EXPLICIT = torch.ops.aten._convolution.default
+"""What tracing makes of a convolution: its last arguments are the switches."""
+_OPERANDS = {torch.ops.aten.convolution.default: 2, torch.ops.aten.convolution_backward.default: 3, _EXPLICIT: 2}
 """How many of the first arguments are multiplied."""
+
+
+def _permits(func: Any, args: Any) -> bool:
+    if func is _EXPLICIT:
+        *_, is_cudnn_enabled, is_permitted = args
+        return bool(is_cudnn_enabled and is_permitted)
+    # Not `allow_tf32`: it raises where convolutions and recurrent layers have switches of their own.
+    return bool(torch.backends.cudnn.enabled and torch.backends.cudnn.conv.fp32_precision == "tf32")
