@@ -73,7 +73,7 @@ class _Contract:
         try:
             answer = action(self._side(1))
             wrong = self._difference(expected, answer)
-            if wrong and self._carried.device != "cpu" and torch.backends.cudnn.allow_tf32:
+            if wrong and self._carried.device != "cpu" and torch.backends.cudnn.conv.fp32_precision == "tf32":
                 wrong = self._difference(expected, answer, self._in_full_precision(action))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_error_text(error)}"
@@ -104,11 +104,13 @@ class _Contract:
 
     def _in_full_precision(self, action: Callable[[Side], Any]) -> Any:
         """What the reference does where its convolutions do not run in TF32."""
+        recurrent = torch.backends.cudnn.rnn.fp32_precision
         torch.backends.cudnn.allow_tf32 = False
         try:
             return action(self._side(0))
         finally:
             torch.backends.cudnn.allow_tf32 = True
+            torch.backends.cudnn.rnn.fp32_precision = recurrent
 
     def _difference(self, expected: Any, answer: Any, precise: Any = None) -> str:
         """In which way two results differ; empty if they do not.
@@ -134,10 +136,19 @@ class _Contract:
 
 
 def _switches() -> dict[str, Any]:
-    """What a file may set for its whole process, by name."""
+    """What a file may set for its whole process, by name.
+
+    Precisions by the newer switches: reading the older ones raises where these were set each by itself.
+    """
+    precisions = {
+        "torch.backends.cuda.matmul.fp32_precision": torch.backends.cuda.matmul.fp32_precision,
+        "torch.backends.mkldnn.matmul.fp32_precision": torch.backends.mkldnn.matmul.fp32_precision,
+        "torch.backends.cudnn.conv.fp32_precision": torch.backends.cudnn.conv.fp32_precision,
+        "torch.backends.cudnn.rnn.fp32_precision": torch.backends.cudnn.rnn.fp32_precision,
+    }
     return {
-        "torch.get_float32_matmul_precision()": torch.get_float32_matmul_precision(),
-        "torch.backends.cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
+        # Nothing set is as good as full precision, which the older switches set where they are put back.
+        **{name: "ieee" if value == "none" else value for name, value in precisions.items()},
         "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
         "torch.backends.cudnn.deterministic": torch.backends.cudnn.deterministic,
         "torch.get_default_dtype()": torch.get_default_dtype(),

@@ -119,6 +119,13 @@ async def test_a_file_that_ends_its_process_is_no_drop_in(device: Device, make) 
     assert "its process ended" in properties[0].detail
 
 
+async def test_a_file_may_use_the_newer_switches_of_torch(device: Device, make) -> None:
+    source = f"import torch\ntorch.backends.cudnn.conv.fp32_precision = 'ieee'\n{problem('se')}"
+    made = await make(source, copy_of(problem("se")))
+    properties = await device.contract(made.text)
+    assert [entry for entry in properties if not entry.ok] == []
+
+
 async def test_it_is_a_program(make, tmp_path: Path) -> None:
     made = await make(problem("se"), copy_of(problem("se")))
     path = tmp_path / "best.py"
