@@ -17,6 +17,7 @@ from kernelswarm.hardware.harness.inputs.variants import VALUE_VARIANTS
 from kernelswarm.hardware.harness.messages.commands import Open
 from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.examination import examined
+from kernelswarm.hardware.harness.reference.gradients import followed, gradient_case, parameters_of
 from kernelswarm.hardware.harness.reference.problem import ReferenceProblem, open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.reference.validity import InvalidVariant, changed, usual
@@ -180,3 +181,20 @@ def test_an_error_in_tf32_is_no_more_than_what_it_is() -> None:
     for share in (0.2, torch.inf, torch.nan):
         target = Target(exact.float(), exact, Tolerance(), permitted=exact.float() * (1 + share))
         assert target.jumps_in_tf32 and target.bound == usual.bound
+
+
+@pytest.mark.parametrize("name", ["gelu", "relu"])
+@torch.no_grad()
+def test_gradients_in_tf32_are_right_or_not_asked_for(opened: Opened, name: str) -> None:
+    reference, _ = opened(f"return F.{name}(self.conv(x))")
+    if name == "relu":
+        with pytest.raises(InvalidVariant, match="jump where its convolutions run in TF32"):
+            gradient_case(reference, "main", 1)
+        return
+    arguments, answers, parameters, _ = gradient_case(reference, "main", 1)
+    reference.restart()
+    with other_kernels.ConvolutionsInTF32():
+        gradients = followed(reference.call, parameters_of(reference.call))(*arguments)
+    assert {"conv.weight", "conv.bias"} <= {*parameters}
+    assert all(target.accepts(gradient) for target, gradient in zip(answers, gradients, strict=True))
+    assert not any(target.accepts(1.1 * gradient) for target, gradient in zip(answers, gradients, strict=True))

@@ -19,6 +19,7 @@ from ..tensors import values
 from ..tensors.bounds import read_tolerance
 from ..tensors.compare import Target
 from ..tensors.tensor_placement import to_device
+from .other_kernels import run_in_tf32
 from .problem import ReferenceProblem
 from .targets import FEW_SHAKES, epsilon_of, far_share
 from .validity import InvalidVariant
@@ -183,12 +184,19 @@ def gradient_case(reference: ReferenceProblem, shape: str, seed: int) -> _Drawn:
 
 
 def _best(drawn: Iterator[_Drawn]) -> _Drawn:
-    """The first in which nothing jumps; else the first that says what is right."""
+    """The first in which nothing jumps; else the first that says what is right.
+
+    Where candidates may have TF32, nothing may jump by that in any: theirs would jump elsewhere.
+    """
     doubt, best = "", None
     for case in drawn:
+        if any(target.jumps_in_tf32 for target in case[1]):
+            raise Refused("gradients jump where its convolutions run in TF32")
         why = next(filter(None, (target.doubt(may_be_nan=False) for target in case[1])), "")
         if not why and not any(target.jumps for target in case[1]):
-            return case
+            if not any(target.is_tf32 for target in case[1]):
+                return case
+            best = best or case
         doubt = doubt or why
         if best is None and not why:
             best = case
@@ -206,6 +214,7 @@ def _case(reference: ReferenceProblem, shape: str, seed: int, find_jumps: bool) 
     arguments = [*inputs, to_device(list(backward.cotangents(outputs, seed)))]
     parameters = parameters_of(forward)
     native = followed(forward, parameters)(*arguments)
+    permitted = run_in_tf32(lambda: followed(forward, parameters)(*arguments)) or [None] * len(native)
     epsilon = epsilon_of(native)
     share = far_share(epsilon)
     moves = [(0.0, 0), *((epsilon, 1 + number) for number in range(FEW_SHAKES))]
@@ -213,8 +222,17 @@ def _case(reference: ReferenceProblem, shape: str, seed: int, find_jumps: bool) 
     answers = [in_float64(followed(wide, parameters_of(wide)), arguments, *move) for move in moves]
     tolerance = read_tolerance(reference.tolerance)
     targets = [
-        Target(answer, precise, tolerance, moved[:FEW_SHAKES], far=moved[FEW_SHAKES:], epsilons=share / epsilon)
-        for answer, (precise, *moved) in zip(native, zip(*answers, strict=True), strict=True)
+        Target(
+            answer,
+            precise,
+            tolerance,
+            moved[:FEW_SHAKES],
+            permitted=tf32,
+            far=moved[FEW_SHAKES:],
+            epsilons=share / epsilon,
+            step=share if find_jumps else 0.0,
+        )
+        for answer, tf32, (precise, *moved) in zip(native, permitted, zip(*answers, strict=True), strict=True)
     ]
     return arguments, targets, list(parameters), list(labels(_names(reference, inputs), list(parameters)))
 
