@@ -169,9 +169,17 @@ def test_a_bound_does_not_hang_on_memory(opened: Opened, monkeypatch: pytest.Mon
         targets((reference, problem))
 
 
-@pytest.mark.parametrize(("tolerance", "is_tf32"), [("", True), ("tolerance = 1e-6", False)])
-def test_a_file_s_tolerance_permits_what_it_says(opened: Opened, tolerance: str, is_tf32: bool) -> None:
-    reference, problem = opened(RELU, tolerance)
+TOLD = {
+    "by default": (RELU, "", True),
+    "of a file's tolerance": (RELU, "tolerance = 1e-6", False),
+    "of one result that jumps": ("y = self.conv(x); return y, torch.round(y * 127) / 127", "", False),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_search_is_told_whether_tf32_will_do(opened: Opened, name: str) -> None:
+    forward, more, is_tf32 = TOLD[name]
+    reference, problem = opened(forward, more)
     assert examined(reference, problem, reference.draw("main", 1)).is_tf32 == is_tf32
 
 

@@ -28,8 +28,9 @@ from .problem import ReferenceProblem
 _without: "weakref.WeakKeyDictionary[ReferenceProblem, bool]" = weakref.WeakKeyDictionary()
 """Whether a reference's first answer was another one without oneDNN; only then is it asked for again."""
 _convolves: "weakref.WeakKeyDictionary[ReferenceProblem, dict[_Form, bool]]" = weakref.WeakKeyDictionary()
-"""Whether a reference's first answer to inputs of such sizes, after so many calls, took convolutions in fp32."""
-_Form = tuple[int, tuple[tuple[int, ...], ...]]
+"""Whether a reference's first answer to inputs of such sizes and numbers, after so many calls, took convolutions in
+fp32."""
+_Form = tuple[int, tuple[str, ...]]
 
 
 def by_other_kernels(
@@ -77,7 +78,7 @@ def in_tf32(
     """
     device = current_device()
     met = _convolves.setdefault(reference, {})
-    form = len(earlier), tuple(tuple(tensor.shape) for tensor in values.tensors_of(inputs))
+    form = len(earlier), tuple(str(getattr(leaf, "shape", leaf)) for leaf in values.leaves(inputs))
     if device.device.type == HOST or not any(map(_is_single, usual)) or not met.get(form, True):
         return []
     shortages = device.shortages
