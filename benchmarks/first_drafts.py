@@ -42,9 +42,8 @@ def measured(path: Path, drafts: int, folder: Path, lock: Path) -> dict[str, Any
     Raises:
         Exception: whatever validation refuses it for, or its own code raises.
     """
-    with _held(lock, fcntl.LOCK_SH):
-        row, calls = _prepared(path, drafts, folder)
-    with _held(lock, fcntl.LOCK_EX):
+    row, calls = _prepared(path, drafts, folder)
+    with _held(lock):
         samples = _samples({name: _replayed(call) for name, call in calls.items()})
     row |= {"eager_ms": samples["eager"], "compile_ms": samples["compile"]}
     for number, draft in enumerate(row["drafts"]):
@@ -189,9 +188,10 @@ def _ms(call: Callable[[], Any], count: int) -> float:
 
 
 @contextmanager
-def _held(lock: Path, mode: int) -> Iterator[None]:
+def _held(lock: Path) -> Iterator[None]:
+    """One process at a time. The others may compile and draft meanwhile: whoever waits for all of them starves."""
     with lock.open("a") as file:
-        fcntl.flock(file, mode)
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -183,6 +183,12 @@ def test_the_search_is_told_whether_tf32_will_do(opened: Opened, name: str) -> N
     assert examined(reference, problem, reference.draw("main", 1)).is_tf32 == is_tf32
 
 
+def test_the_search_is_told_where_the_reference_itself_takes_tf32(opened: Opened) -> None:
+    reference, problem = opened(RELU)
+    with other_kernels.ConvolutionsInTF32():
+        assert examined(reference, problem, reference.draw("main", 1)).is_tf32
+
+
 def test_an_error_in_tf32_is_no_more_than_what_it_is() -> None:
     exact = torch.randn(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     usual = Target(exact.float(), exact, Tolerance())

@@ -85,7 +85,7 @@ class Examination:
     error_bounds: dict[str, dict[str, float] | None] = field(default_factory=dict)
     """Of the floating results, by timed shape; None if they are absolute."""
     is_tf32: bool = False
-    """Whether the error of convolutions in TF32 raises a bound at a timed shape, and nothing jumps by it."""
+    """Whether bounds at a timed shape allow for convolutions in TF32: the reference may have them so by itself."""
     state: tuple[StateFact, ...] = ()
     """What a call of the reference changes."""
     final_state: dict[str, tuple[InputFact, ...]] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Examination:
         if not self.shapes or name in self.reference.timed:
             tolerance = read_tolerance(self.reference.tolerance)
             self.error_bounds[name] = relative_bounds(tolerance, targets)
-            if any(target.is_tf32 for target in targets) and not tolerance.is_given:
+            if any(target.error_in_tf32 for target in targets) and not tolerance.is_given:
                 self.is_tf32 = not any(target.jumps_in_tf32 for target in targets)
             self.final_state[name] = _facts([target for target in targets if target.entry is not None])
             self.needed[name] = 0 if is_slow(self.took[name]) else needed_bytes(self.reference, inputs)
