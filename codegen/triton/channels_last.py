@@ -22,38 +22,40 @@ from ..lowering.windows import call
 CONVOLUTION_LAST = "ks.convolution_last"
 """A library convolution whose result has its channels last; its arguments are those of ``aten.convolution``, or of
 ``aten._convolution``, and its input is a view with the usual order of dimensions."""
-RESULT_LAST = ".permute(0, 2, 3, 1)"
-"""What makes the result of PyTorch's convolution that of :data:`CONVOLUTION_LAST`."""
-
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
-"""Dimensions of a value by those of its twin, and the other way round."""
-_RANK = 4
+_PLANE, _SPACE = 4, 5
+"""Dimensions of what is convolved in two dimensions, and in three."""
 _ALIGNED = 4
 _PERMUTE = "aten.permute.default"
 
 
 def channels_last(graph: Graph, transposed: bool = False) -> Graph:
-    """The graph with its two-dimensional convolutions, and what stands between them, in twins with channels last.
+    """The graph with its convolutions in two and three dimensions, and what stands between them, in twins.
 
     Grouped convolutions stay as they are: the library is slower there with channels last, but for those of every
     channel by itself. ``transposed``: whether transposed ones do not.
     """
-    rewriting = _Rewriting({node.name: node for node in graph.nodes}, transposed)
-    if not any(rewriting.takes(node) for node in graph.nodes):
-        return graph
-    for node in graph.nodes:
-        rewriting.visit(node)
-    return Graph(nodes=tuple(rewriting.nodes), symbols=graph.symbols, guards=graph.guards)
+    for rank in (_PLANE, _SPACE):
+        rewriting = _Rewriting({node.name: node for node in graph.nodes}, transposed, rank)
+        if any(rewriting.takes(node) for node in graph.nodes):
+            for node in graph.nodes:
+                rewriting.visit(node)
+            graph = structs.replace(graph, nodes=tuple(rewriting.nodes))
+    return graph
 
 
-def is_transposed_plane(convolution: Node) -> bool:
-    """Whether a convolution is a transposed one in two dimensions that :func:`channels_last` can take."""
-    return bool(convolution.args[6]) and convolution.args[8] == 1 and len(convolution.values[0].shape) == _RANK
+def is_taken_transposed(convolution: Node) -> bool:
+    """Whether a convolution is a transposed one that :func:`channels_last` can take."""
+    return bool(convolution.args[6]) and convolution.args[8] == 1 and len(convolution.values[0].shape) >= _PLANE
 
 
 def library_call(node: Node) -> Node:
     """The call of PyTorch that a node of :data:`CONVOLUTION_LAST` stands for."""
     return structs.replace(node, target=CONVOLUTIONS[len(node.args) > 9])
+
+
+def result_last(node: Node) -> str:
+    """What makes the result of that call the one that a node of :data:`CONVOLUTION_LAST` has."""
+    return f".permute{_last(len(node.values[0].shape))}"
 
 
 @dataclass
@@ -62,6 +64,8 @@ class _Rewriting:
 
     before: dict[str, Node]
     transposed: bool
+    rank: int
+    """Dimensions of the values that have twins."""
     nodes: list[Node] = field(default_factory=list)
     twins: dict[str, str] = field(default_factory=dict)
     """By value, its twin in memory or computed."""
@@ -80,9 +84,9 @@ class _Rewriting:
             node.target in CONVOLUTIONS
             and not is_kept(node)
             and all(isinstance(arg, Ref) for arg in node.args[:2])
-            and len(node.values[0].shape) == _RANK
+            and len(node.values[0].shape) == self.rank
             and is_float(node.values[0].dtype)
-            and (is_transposed_plane(node) if self.transposed and node.args[6] else not node.args[6])
+            and (is_taken_transposed(node) if self.transposed and node.args[6] else not node.args[6])
             and (node.args[8] == 1 or is_depthwise(node, self.before))
         )
 
@@ -102,7 +106,7 @@ class _Rewriting:
     def _twin(self, node: Node, args: tuple[Arg, ...], target: str = "") -> None:
         name, meta = f"{node.name}_last", node.values[0]
         twin = structs.replace(node, name=name, target=target or node.target, args=args, values=(_moved(meta),))
-        self.nodes += [twin, _permuted(node.name, name, _FIRST, meta)]
+        self.nodes += [twin, _permuted(node.name, name, _first(self.rank), meta)]
         self.twins[node.name] = name
         self.rewritten.add(node.name)
 
@@ -115,7 +119,7 @@ class _Rewriting:
             self.nodes.append(call(copy, "aten.clone.default", (Ref(name=view),), _moved(meta)))
             self.twins[source] = copy
         read = f"{node.name}_read"
-        self.nodes.append(_permuted(read, self.twins[source], _FIRST, meta))
+        self.nodes.append(_permuted(read, self.twins[source], _first(self.rank), meta))
         _, weight, *others = node.args
         self._twin(node, (Ref(name=read), self._filters(node, weight), *others), CONVOLUTION_LAST)
 
@@ -130,22 +134,26 @@ class _Rewriting:
         if weight.name not in self.filters:
             view = self._view_of(weight.name)
             self.nodes.append(call(copy, "aten.clone.default", (Ref(name=view),), _moved(meta)))
-            self.nodes.append(_permuted(read, copy, _FIRST, meta))
+            self.nodes.append(_permuted(read, copy, _first(self.rank), meta))
             self.filters[weight.name] = read
         return Ref(name=self.filters[weight.name])
 
     def _view_of(self, name: str) -> str:
         if name not in self.views:
             meta, source = self.before[name].values[0], name
-            if missing := _RANK - len(meta.shape):
+            if missing := self.rank - len(meta.shape):
                 # As broadcasting reads it.
-                ones, source = (1,) * missing, f"{name}_whole"
+                ones, source = (1,) * missing, self._new(f"{name}_whole")
                 meta = TensorMeta(shape=(*ones, *meta.shape), dtype=meta.dtype, example=(*ones, *meta.example))
                 sizes = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in meta.shape))
                 self.nodes.append(call(source, "aten.view.default", (Ref(name=name), sizes), meta))
-            self.views[name] = f"{name}_viewed_last"
-            self.nodes.append(_permuted(self.views[name], source, _LAST, _moved(meta)))
+            self.views[name] = self._new(f"{name}_viewed_last")
+            self.nodes.append(_permuted(self.views[name], source, _last(self.rank), _moved(meta)))
         return self.views[name]
+
+    def _new(self, name: str) -> str:
+        """A parameter may be read in two dimensions and in three."""
+        return name if name not in self.before else f"{name}_{self.rank}"
 
     def _reads_twin(self, node: Node) -> bool:
         first = node.args[0] if node.args else None
@@ -154,12 +162,12 @@ class _Rewriting:
     def _elementwise(self, node: Node) -> tuple[Arg, ...] | None:
         """Arguments of the node's twin; None where it has none."""
         name = base_name(node.target)
-        if node.op != "call" or len(node.values) != 1 or len(node.values[0].shape) != _RANK:
+        if node.op != "call" or len(node.values) != 1 or len(node.values[0].shape) != self.rank:
             return None
         read = list(refs((*node.args, *node.kwargs.values())))
         if not any(arg in self.twins for arg in read) or any(refs(node.kwargs.values())):
             return None
-        if any(len(self.before[arg].values) != 1 or len(self._shape(arg)) > _RANK for arg in read):
+        if any(len(self.before[arg].values) != 1 or len(self._shape(arg)) > self.rank for arg in read):
             return None
         if is_pointwise(node.target):
             return tuple(self._operand(arg) for arg in node.args)
@@ -168,11 +176,11 @@ class _Rewriting:
         first, *rest = node.args
         if name == "constant_pad_nd":
             assert isinstance(rest[0], Items)
-            return (self._operand(first), _pads(rest[0]), *rest[1:])
+            return (self._operand(first), _pads(rest[0], self.rank), *rest[1:])
         dim = rest[0] if rest else 0
-        if not isinstance(dim, int) or (name == "cat" and not all(len(self._shape(arg)) == _RANK for arg in read)):
+        if not isinstance(dim, int) or (name == "cat" and not all(len(self._shape(arg)) == self.rank for arg in read)):
             return None
-        return (self._operand(first), _LAST.index(dim % _RANK), *rest[1:])
+        return (self._operand(first), _last(self.rank).index(dim % self.rank), *rest[1:])
 
     def _shape(self, name: str) -> tuple[int | str, ...]:
         return self.before[name].values[0].shape
@@ -188,12 +196,13 @@ class _Rewriting:
         """A reduction over dimensions of the twin: where channels stay, they are columns."""
         source = self.before[next(refs(node.args))]
         spec = describe(node, source)
-        kept = [dim for dim in _LAST if dim not in spec.dims]
+        order = _last(self.rank)
+        kept = [dim for dim in order if dim not in spec.dims]
         listed = len(node.args) > 1 and not base_name(node.target).startswith("arg")
         if not listed or (not spec.keepdim and kept != sorted(kept)):
             self.nodes.append(node)
             return
-        dims = Items(items=tuple(sorted(_LAST.index(dim) for dim in spec.dims)))
+        dims = Items(items=tuple(sorted(order.index(dim) for dim in spec.dims)))
         args = (Ref(name=self.twins[source.name]), dims, *node.args[2:])
         if not spec.keepdim:
             self.nodes.append(structs.replace(node, args=args))
@@ -212,6 +221,16 @@ class _Rewriting:
         return Ref(name=self.results[arg.name])
 
 
+def _last(rank: int) -> tuple[int, ...]:
+    """Dimensions of a value in the order of its twin's."""
+    return (0, *range(2, rank), 1)
+
+
+def _first(rank: int) -> tuple[int, ...]:
+    """The other way round."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
 def _permuted(name: str, source: str, order: tuple[int, ...], meta: TensorMeta) -> Node:
     return call(name, _PERMUTE, (Ref(name=source), Items(items=order)), structs.replace(meta, strides=()))
 
@@ -219,15 +238,15 @@ def _permuted(name: str, source: str, order: tuple[int, ...], meta: TensorMeta) 
 def _moved(meta: TensorMeta) -> TensorMeta:
     """What is known of a value's twin."""
     return TensorMeta(
-        shape=tuple(meta.shape[dim] for dim in _LAST),
+        shape=tuple(meta.shape[dim] for dim in _last(len(meta.shape))),
         dtype=meta.dtype,
-        example=tuple(meta.example[dim] for dim in _LAST) if meta.example else (),
+        example=tuple(meta.example[dim] for dim in _last(len(meta.shape))) if meta.example else (),
     )
 
 
-def _pads(pads: Items) -> Items:
+def _pads(pads: Items, rank: int) -> Items:
     """What is padded, from the last dimension on: before and behind each."""
-    pairs: list[tuple[Arg, Arg]] = [(0, 0)] * _RANK
+    pairs: list[tuple[Arg, Arg]] = [(0, 0)] * rank
     for place in range(len(pads.items) // 2):
-        pairs[_RANK - 1 - place] = (pads.items[2 * place], pads.items[2 * place + 1])
-    return Items(items=tuple(pad for dim in reversed(_LAST) for pad in pairs[dim]))
+        pairs[rank - 1 - place] = (pads.items[2 * place], pads.items[2 * place + 1])
+    return Items(items=tuple(pad for dim in reversed(_last(rank)) for pad in pairs[dim]))

@@ -10,7 +10,7 @@ from ..lowering.online import online_pairs
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from .chain import CHAIN
-from .channels_last import is_transposed_plane
+from .channels_last import is_taken_transposed
 from .convolution import CONVOLUTION
 from .prepare import Sizes, prepare
 from .products import is_product
@@ -36,7 +36,7 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
     library = [node for node in plan.externs if base_name(node.target) in ("convolution", "_convolution")]
     own = [node for node in products if node.target == CONVOLUTION]
-    transposed = [node for node in graph.nodes if node.target in CONVOLUTIONS and is_transposed_plane(node)]
+    transposed = [node for node in graph.nodes if node.target in CONVOLUTIONS and is_taken_transposed(node)]
     return GpuFeatures(
         rows=bool(rows),
         loops=any(length > _SHORT for length in lengths),

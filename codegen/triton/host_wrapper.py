@@ -10,7 +10,7 @@ from ..lowering.aten import call, makes_tensor, pyname, unbacked
 from ..lowering.in_place import renewed
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
-from .channels_last import CONVOLUTION_LAST, RESULT_LAST, library_call
+from .channels_last import CONVOLUTION_LAST, library_call, result_last
 from .launch import TritonKernel
 from .layout import Layout, layout_of
 from .source import TritonLibrary
@@ -63,7 +63,7 @@ class TritonHostWrapper(HostWrapper):
             self._run_all(node.name, self.printed.replaced[node.name])
             return
         is_last = node.target == CONVOLUTION_LAST
-        text = f"{call(library_call(node), self._tensor)}{RESULT_LAST}" if is_last else call(node, self._tensor)
+        text = f"{call(library_call(node), self._tensor)}{result_last(node)}" if is_last else call(node, self._tensor)
         if makes_tensor(node):
             text = f"{text[:-1]}, device=device)"
         self.lines.append(f"{node.expr or pyname(node.name)} = {text}")

@@ -135,7 +135,7 @@ class GpuFeatures:
     several_convolutions: bool = False
     """More than one, whoever takes them."""
     transposed_convolutions: int = 0
-    """In two dimensions and one group."""
+    """In two or three dimensions and one group."""
     only_transposed: bool = False
     """No convolution is another one."""
     windows: bool = False

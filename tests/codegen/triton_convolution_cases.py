@@ -87,3 +87,17 @@ def library_transposed_with_channels_last(x, wide, bias, doubling, last):
     """Transposed convolutions of the library, the second of other strides, and one that is none."""
     y = torch.tanh(F.conv_transpose2d(x, wide, bias, stride=2, padding=1, output_padding=1))
     return torch.relu(F.conv2d(torch.sigmoid(F.conv_transpose2d(y, doubling, stride=2)), last))
+
+
+@case(
+    lambda: [r(2, 4, 3, 5, 4), r(8, 4, 3, 3, 3), r(8), r(8, 6, 2, 2, 2), r(6), r(5, 6, 3, 3)],
+    lambda: [r(1, 4, 4, 3, 5), r(8, 4, 3, 3, 3), r(8), r(8, 6, 2, 2, 2), r(6), r(5, 6, 3, 3)],
+    templates=False,
+    channels_last="transposed_too",
+)
+def library_volumes_with_channels_last(x, wide, bias, doubling, shift, flat):
+    """A norm and a pool between convolutions of volumes, and one of a plane that shares a parameter with them."""
+    y = torch.tanh(F.instance_norm(F.conv3d(x, wide, bias, padding=1)))
+    y = F.conv_transpose3d(y, doubling, shift, stride=2)
+    plane = F.conv2d(y.mean(2) * shift.view(6, 1, 1), flat, padding=1)
+    return torch.relu(F.avg_pool3d(y * shift.view(6, 1, 1, 1), 2)), plane
