@@ -169,7 +169,7 @@ def floordiv(a: Poly, b: Poly) -> Poly:
         return a
     if a.constant is not None and b.constant:
         return poly(a.constant // b.constant)
-    quotient = _exact(a, b)
+    quotient = exact_quotient(a, b)
     return quotient if quotient is not None else Poly(((((("//", a, b)),), 1),))
 
 
@@ -179,7 +179,7 @@ def modulo(a: Poly, b: Poly) -> Poly:
         return ZERO
     if a.constant is not None and b.constant:
         return poly(a.constant % b.constant)
-    if _exact(a, b) is not None:
+    if exact_quotient(a, b) is not None:
         return ZERO
     return Poly((((("%", a, b),), 1),))
 
@@ -189,7 +189,7 @@ def divide(a: Poly, b: Poly, bounds: Mapping[str, Poly]) -> tuple[Poly, Poly]:
     whole, rest = ZERO, ZERO
     for term in a.terms:
         single = Poly((term,))
-        quotient = _exact(single, b)
+        quotient = exact_quotient(single, b)
         if quotient is not None:
             whole = whole + quotient
         else:
@@ -215,7 +215,8 @@ def _below(value: Poly, limit: Poly, bounds: Mapping[str, Poly]) -> bool:
     return bool(names) and value == ZERO and top == limit
 
 
-def _exact(a: Poly, b: Poly) -> Poly | None:
+def exact_quotient(a: Poly, b: Poly) -> Poly | None:
+    """``a / b`` where every term of ``a`` is a multiple of ``b``; else None."""
     if a == b:
         return ONE
     if len(b.terms) != 1:

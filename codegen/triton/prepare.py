@@ -6,6 +6,7 @@ from ..ir.build import load
 from ..ir.loops import Accumulation, Buffer, Kernel, Store
 from ..ir.poly import Poly, floordiv, poly, product, variable
 from ..ir.scalar import Scalar, rewrite
+from ..lowering.along_memory import along_memory
 from ..lowering.collapse import collapse
 from ..lowering.rejoin import rejoined
 from ..lowering.views import linear
@@ -72,7 +73,7 @@ def prepare(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Prepared:
     scratch: list[Buffer] = []
     kernels: list[Tile] = []
     for part in _without_full(kernel, scratch):
-        kernels += _cut(collapse(part), sizes, settings, scratch)
+        kernels += _cut(collapse(along_memory(collapse(part))), sizes, settings, scratch)
     return Prepared(kernels, scratch)
 
 
@@ -140,6 +141,8 @@ def _without_full(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
 
 
 def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer]) -> list[Tile]:
+    if _is_interleaved(kernel):
+        return _by_columns(kernel, sizes, settings, scratch)
     count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
     length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
     columns = is_columns(kernel)
@@ -160,6 +163,30 @@ def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buff
 def is_columns(kernel: Kernel) -> bool:
     """Whether the last dimension is kept while earlier ones are reduced."""
     return bool(kernel.outer) and bool(kernel.inner) and len(kernel.dims) - 1 not in (kernel.reduced or ())
+
+
+def _is_interleaved(kernel: Kernel) -> bool:
+    """Whether of three dimensions or more the last is reduced and the one before it kept: channels of a group."""
+    last = len(kernel.dims) - 1
+    return len(kernel.inner) > 1 and last in kernel.inner and last - 1 in kernel.outer
+
+
+def _by_columns(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer]) -> list[Tile]:
+    """Pass by pass: every channel of a group by itself, as columns along memory, then the groups."""
+    tiles: list[Tile] = []
+    for pass_kernel in _by_pass(kernel, scratch):
+        if pass_kernel.reduced is None:
+            tiles.append(_tile(pass_kernel))
+            continue
+        last = len(kernel.dims) - 1
+        inner = frozenset(pass_kernel.inner) - {last}
+        first = _tile(replace(pass_kernel, name=f"{pass_kernel.name}_column", reduced=inner, stores={}))
+        names = {f"i{d}": variable(f"i{place}") for place, d in enumerate(pass_kernel.outer)}
+        kept = replace(pass_kernel, stores={n: _moved(s, names) for n, s in pass_kernel.stores.items()})
+        dims = tuple(first.dims[d] for d in first.outer)
+        both = _together(kept, first, dims, frozenset({len(dims) - 1}), scratch, "column")
+        tiles += [*_cut(first, sizes, settings, scratch), both]
+    return tiles
 
 
 def _parts(programs: int, length: int, columns: bool, wanted: int) -> int:
@@ -251,13 +278,18 @@ def _in_parts(kernel: Kernel, sizes: Sizes, parts: int, scratch: list[Buffer]) -
 
 
 def _together(
-    kernel: Kernel, first: Tile, dims: tuple[Poly, ...], reduced: frozenset[int], scratch: list[Buffer]
+    kernel: Kernel,
+    first: Tile,
+    dims: tuple[Poly, ...],
+    reduced: frozenset[int],
+    scratch: list[Buffer],
+    kind: str = "part",
 ) -> Tile:
     last: dict[str, Accumulation] = {}
     outer = [first.variables[d] for d in first.outer]
     places = linear([variable(f"i{d}") for d in range(len(dims))], dims)
     for name, a in unique(kernel).items():
-        buffer = _named_scratch(a, dims, scratch, "part")
+        buffer = _named_scratch(a, dims, scratch, kind)
         first.stores[buffer.name] = Store(buffer, linear(outer, dims), _written(_result(a)), "row")
         last[name] = replace(a, body=_read(buffer, places, a.dtype))
     combined = Kernel(f"{kernel.name}_all", kernel.rank, dims, reduced, last, kernel.stores, kernel.nodes)

@@ -101,3 +101,29 @@ def library_volumes_with_channels_last(x, wide, bias, doubling, shift, flat):
     y = F.conv_transpose3d(y, doubling, shift, stride=2)
     plane = F.conv2d(y.mean(2) * shift.view(6, 1, 1), flat, padding=1)
     return torch.relu(F.avg_pool3d(y * shift.view(6, 1, 1, 1), 2)), plane
+
+
+@case(
+    lambda: [r(2, 3, 9, 7), r(8, 3, 3, 3), r(8), r(8), r(8)],
+    lambda: [r(3, 3, 6, 11), r(8, 3, 3, 3), r(8), r(8), r(8)],
+    templates=False,
+    channels_last=True,
+    split=4,
+)
+def library_norms_with_channels_last(x, filters, bias, scale, shift):
+    """Norms over views of what has its channels last, in parts: of every channel, of groups of two, and of all."""
+    y = F.conv2d(x, filters, bias)
+    groups = torch.tanh(F.group_norm(y, 4, scale, shift)) + y
+    return F.instance_norm(y) / 2, groups.logsumexp(1), F.group_norm(y, 1).relu()
+
+
+@case(
+    lambda: [r(2, 3, 3, 5, 4), r(8, 3, 3, 3, 3), r(8), r(8)],
+    lambda: [r(1, 3, 4, 3, 5), r(8, 3, 3, 3, 3), r(8), r(8)],
+    templates=False,
+    channels_last=True,
+    variance="two_pass",
+)
+def library_norms_of_volumes_with_channels_last(x, filters, scale, shift):
+    y = F.conv3d(x, filters, padding=1)
+    return F.group_norm(y, 2, scale, shift).mean((1, 2, 3, 4)), F.instance_norm(y, weight=scale, bias=shift).amax(1)
