@@ -10,7 +10,7 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.timing import interleaved
 from kernelswarm.hardware.harness.timing.interleaved import ALONE_ALLOWANCE, CANDIDATE
 from kernelswarm.hardware.harness.timing.one_by_one import doubt
-from kernelswarm.schemas import Problem, ProblemFacts, Timing, Verdict
+from kernelswarm.schemas import Interval, Problem, ProblemFacts, Timing, Verdict
 
 from .conftest import problem_from
 
@@ -102,3 +102,27 @@ async def test_calls_that_are_computed_together_save_nothing(device: Device, cha
 async def test_calls_that_are_computed_one_by_one_are_not_doubted(device: Device, chain: Chain) -> None:
     timing = await _timed(device, chain, HONEST)
     assert timing.alone_ms.keys() == {"eager", CANDIDATE} and not doubt(timing, "best")
+
+
+@pytest.mark.parametrize(("high", "is_doubted"), [(1.8, True), (8.25, False)])
+async def test_a_time_that_says_little_accuses_nobody(high: float, is_doubted: bool) -> None:
+    """Times of a generated kernel beside a background load of 36 %, and what the same would be on a quiet machine."""
+    timing = Timing(
+        series=(),
+        speedup={"eager": Interval(median=1.623, low=1.623**2 / high, high=high)},
+        best="eager",
+        median_ms={"eager": 14.674, CANDIDATE: 4.4839},
+        alone_ms={"eager": 13.1982, CANDIDATE: 8.2},
+    )
+    assert bool(doubt(timing, "best")) is is_doubted
+
+
+async def test_calls_that_are_far_slower_alone_are_doubted_in_noise_as_well() -> None:
+    timing = Timing(
+        series=(),
+        speedup={"eager": Interval(median=1.0, low=0.4, high=2.5)},
+        best="eager",
+        median_ms={"eager": 1.0, CANDIDATE: 0.1},
+        alone_ms={"eager": 1.0, CANDIDATE: 1.0},
+    )
+    assert "it computes calls together" in doubt(timing, "best")
