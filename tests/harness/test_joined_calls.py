@@ -117,12 +117,15 @@ async def test_a_time_that_says_little_accuses_nobody(high: float, is_doubted: b
     assert bool(doubt(timing, "best")) is is_doubted
 
 
-async def test_calls_that_are_far_slower_alone_are_doubted_in_noise_as_well() -> None:
+@pytest.mark.parametrize("load", [0.0, 0.44])
+async def test_calls_that_are_far_slower_alone_are_doubted_and_noise_is_named(load: float) -> None:
     timing = Timing(
         series=(),
         speedup={"eager": Interval(median=1.0, low=0.4, high=2.5)},
         best="eager",
         median_ms={"eager": 1.0, CANDIDATE: 0.1},
         alone_ms={"eager": 1.0, CANDIDATE: 1.0},
+        background_load=load,
     )
     assert "it computes calls together" in doubt(timing, "best")
+    assert ("others kept 44% of the cores busy" in doubt(timing, "best")) is (load > 0)
