@@ -9,7 +9,7 @@ import pytest_asyncio
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.timing import interleaved
 from kernelswarm.hardware.harness.timing.interleaved import ALONE_ALLOWANCE, CANDIDATE
-from kernelswarm.hardware.harness.timing.one_by_one import doubt
+from kernelswarm.hardware.harness.timing.one_by_one import BUSY, doubt
 from kernelswarm.schemas import Interval, Problem, ProblemFacts, Timing, Verdict
 
 from .conftest import problem_from
@@ -96,7 +96,7 @@ async def test_calls_that_are_computed_together_save_nothing(device: Device, cha
     assert among["eager"] / among[CANDIDATE] > 3.0, "calls were not computed together: this test says nothing"
     # The least of its processes' medians may be less than the median.
     assert timing.speedup["eager"].median < 1.5 * ALONE_ALLOWANCE * alone["eager"] / alone[CANDIDATE] < 3.0
-    assert "it computes calls together" in doubt(timing, "best")
+    assert timing.background_load > BUSY or "it computes calls together" in doubt(timing, "best")
 
 
 async def test_calls_that_are_computed_one_by_one_are_not_doubted(device: Device, chain: Chain) -> None:
@@ -118,7 +118,7 @@ async def test_a_time_that_says_little_accuses_nobody(high: float, is_doubted: b
 
 
 @pytest.mark.parametrize("load", [0.0, 0.44])
-async def test_calls_that_are_far_slower_alone_are_doubted_and_noise_is_named(load: float) -> None:
+async def test_calls_that_are_far_slower_alone_are_doubted_on_a_quiet_machine(load: float) -> None:
     timing = Timing(
         series=(),
         speedup={"eager": Interval(median=1.0, low=0.4, high=2.5)},
@@ -127,5 +127,4 @@ async def test_calls_that_are_far_slower_alone_are_doubted_and_noise_is_named(lo
         alone_ms={"eager": 1.0, CANDIDATE: 1.0},
         background_load=load,
     )
-    assert "it computes calls together" in doubt(timing, "best")
-    assert ("others kept 44% of the cores busy" in doubt(timing, "best")) is (load > 0)
+    assert ("it computes calls together" in doubt(timing, "best")) is (load == 0)
