@@ -7,11 +7,12 @@ from ...schemas import Arg, Items, Node, Ref
 from ..ir.build import SUPPORTED, Unsupported, binary, cast, compute_dtype, const, index, load, number, round_to
 from ..ir.poly import ZERO, Poly, poly, value_atom
 from ..ir.ranges import surely_inside
-from ..ir.scalar import Scalar
+from ..ir.scalar import Scalar, rewrite
 from .normal import SEGMENT_OF
 from .pointwise import base_name, is_pointwise, literal_operand, literal_rank, pointwise
 from .recurrences import CARRIED
 from .reductions import is_reduction
+from .rejoin import rejoined_load
 from .step_sums import STEP_SUM
 from .views import VIEWS, Index, broadcast, linear, quotients, shape_of, sizes, source_index
 
@@ -114,9 +115,15 @@ class Lowering:
             return load(buffer, base.values[0].dtype, linear(at, shape_of(node)))
         source = source_index(node, name, shape_of(base), at, item, self.bounds)
         innermost = f"i{len(self.bounds) - 1}"
-        if quotients(source, innermost) > max(_MOST_QUOTIENTS, quotients(at, innermost)):
+        value = self.element(base.name, source)
+        most = max(_MOST_QUOTIENTS, quotients(at, innermost))
+        if quotients(source, innermost) <= most:
+            return value
+        # What one view takes apart another may put together: what has its channels last is read in its order.
+        value = rewrite(value, rejoined_load)
+        if any(quotients(node.polys, innermost) > most for node in value.walk()):
             raise Unsupported(node.name, "a division by sizes for each element: a copy is cheaper")
-        return self.element(base.name, source)
+        return value
 
     def _gather(self, node: Node, name: str, at: Index) -> Scalar:
         table = self._tensor(node, 0)

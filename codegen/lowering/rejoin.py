@@ -9,18 +9,19 @@ from ..ir.scalar import Scalar
 
 def rejoined(kernel: Kernel) -> Kernel:
     """The same kernel with every offset in as few terms as that gives: what is contiguous is seen to be."""
-
-    def change(value: Scalar) -> Scalar | None:
-        if value.op != "load":
-            return None
-        offset = together(value.polys[0])
-        if offset == value.polys[0]:
-            return None
-        return Scalar("load", value.dtype, value.args, (offset,), value.data, value.flag, value.label)
-
-    changed = kernel.rewritten(change)
+    changed = kernel.rewritten(rejoined_load)
     stores = {n: replace(s, offset=together(s.offset)) for n, s in changed.stores.items()}
     return replace(changed, stores=stores)
+
+
+def rejoined_load(value: Scalar) -> Scalar | None:
+    """A load with its offset so; None where it stays as it is, or is none."""
+    if value.op != "load":
+        return None
+    offset = together(value.polys[0])
+    if offset == value.polys[0]:
+        return None
+    return Scalar("load", value.dtype, value.args, (offset,), value.data, value.flag, value.label)
 
 
 def together(p: Poly) -> Poly:

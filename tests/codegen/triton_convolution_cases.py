@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 from triton_products_cases import h, r
 
 CASES = {}
@@ -103,27 +104,29 @@ def library_volumes_with_channels_last(x, wide, bias, doubling, shift, flat):
     return torch.relu(F.avg_pool3d(y * shift.view(6, 1, 1, 1), 2)), plane
 
 
-@case(
-    lambda: [r(2, 3, 9, 7), r(8, 3, 3, 3), r(8), r(8), r(8)],
-    lambda: [r(3, 3, 6, 11), r(8, 3, 3, 3), r(8), r(8), r(8)],
-    templates=False,
-    channels_last=True,
-    split=4,
-)
-def library_norms_with_channels_last(x, filters, bias, scale, shift):
+@case(lambda: [r(2, 3, 9, 7)], lambda: [r(3, 3, 6, 11)], templates=False, channels_last=True, split=4)
+class library_norms_with_channels_last(nn.Module):
     """Norms over views of what has its channels last, in parts: of every channel, of groups of two, and of all."""
-    y = F.conv2d(x, filters, bias)
-    groups = torch.tanh(F.group_norm(y, 4, scale, shift)) + y
-    return F.instance_norm(y) / 2, groups.logsumexp(1), F.group_norm(y, 1).relu()
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.groups, self.whole = nn.GroupNorm(4, 8), nn.GroupNorm(1, 8)
+        self.channels = nn.InstanceNorm2d(8)
+
+    def forward(self, x):
+        y = self.conv(x)
+        groups = torch.tanh(self.groups(y)) + y
+        return self.channels(y) / 2, groups.logsumexp(1), self.whole(y).relu()
 
 
-@case(
-    lambda: [r(2, 3, 3, 5, 4), r(8, 3, 3, 3, 3), r(8), r(8)],
-    lambda: [r(1, 3, 4, 3, 5), r(8, 3, 3, 3, 3), r(8), r(8)],
-    templates=False,
-    channels_last=True,
-    variance="two_pass",
-)
-def library_norms_of_volumes_with_channels_last(x, filters, scale, shift):
-    y = F.conv3d(x, filters, padding=1)
-    return F.group_norm(y, 2, scale, shift).mean((1, 2, 3, 4)), F.instance_norm(y, weight=scale, bias=shift).amax(1)
+@case(lambda: [r(2, 3, 3, 5, 4)], lambda: [r(1, 3, 4, 3, 5)], templates=False, channels_last=True, variance="two_pass")
+class library_norms_of_volumes_with_channels_last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv3d(3, 8, 3, padding=1)
+        self.groups, self.channels = nn.GroupNorm(2, 8), nn.InstanceNorm3d(8, affine=True)
+
+    def forward(self, x):
+        y = self.conv(x)
+        return self.groups(y).mean((1, 2, 3, 4)), self.channels(y).amax(1)

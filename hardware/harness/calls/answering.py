@@ -85,7 +85,9 @@ def describe(error: BaseException) -> str:
     """The error in one line."""
     text = _printable(_text(error)).strip().splitlines()
     name = _printable(type(error).__name__)
-    return f"{name}: {text[0]}"[:500] if text else name
+    # An error that another one wraps may have no text of its own.
+    first = text[0].rstrip(" :") if text else ""
+    return f"{name}: {first}"[:500] if first else name
 
 
 def _source_line(error: BaseException) -> str:

@@ -208,7 +208,10 @@ class KernelBenchReference:
             positional, named = self._arguments
             self._model: torch.nn.Module = attempt(lambda: make(*positional, **named))
         except Refused as refused:
-            raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
+            given = "Model(*get_init_inputs()) fails"
+            if get_init is list:
+                given = "Model() fails (what get_init_inputs() returns is passed to it; the file has no such function)"
+            raise explained(refused, problem, given) from None
         scale_weights(self._model, problem.weight_exponents)
         self.backward = _asks_for_backward(problem, module)
         self.forward: Callable[..., Any] = self._model
