@@ -15,7 +15,14 @@ _TARGET = "aten.convolution.default"
 TUNED = "aten._convolution.default"
 """The operator that takes as arguments what ``convolution`` reads from global settings."""
 CONVOLUTIONS = (_TARGET, TUNED)
-_ALLOWED = Expr(value="torch.backends.cudnn.allow_tf32")
+TF32_PERMITTED = '''@torch.compiler.assume_constant_result
+def _tf32_permitted():
+    """Whether torch's switches permit convolutions in TF32."""
+    switches = getattr(torch.backends.cudnn, "conv", None)
+    return torch.backends.cudnn.allow_tf32 if switches is None else switches.fp32_precision == "tf32"'''
+"""What a candidate asks that calls :data:`TUNED`. Not the older switch alone: reading it raises where a program has set
+convolutions and recurrent layers apart by the newer ones (torch 2.9), which torch.compile cannot trace."""
+_ALLOWED = Expr(value="_tf32_permitted()")
 """Whether a convolution may run in TF32: the same answer that the reference has."""
 _MEASURED = Expr(value="torch.backends.cudnn.benchmark")
 """Whether its algorithm is measured: the same."""

@@ -11,7 +11,7 @@ from ..ir.error_bounds import NO_BOUNDS, ErrorBounds
 from ..ir.tunables import SHIFTED_ERROR
 from ..lowering.anchors import is_special
 from ..lowering.coverage import elsewhere
-from ..lowering.library_convolutions import TUNED
+from ..lowering.library_convolutions import TF32_PERMITTED, TUNED
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.plan import Plan
 from ..lowering.recurrences import RECURRENCE
@@ -122,6 +122,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         "",
         "",
         *(line for helper in helpers for line in (helper, "", "")),
+        *((TF32_PERMITTED, "", "") if any(_asks_for_tf32(plan) for plan in plans) else ()),
         *(line for text in _texts(libraries) for line in (name_repeated(text), "", "")),
         KIND,
         "",
@@ -161,6 +162,10 @@ class _Written:
 def _texts(libraries: Sequence[TritonLibrary]) -> list[str]:
     """Of the functions, each once: kernels that repeat each other share one."""
     return list(dict.fromkeys(kernel.text for library in libraries for kernel in library.everything()))
+
+
+def _asks_for_tf32(plan: Plan) -> bool:
+    return any(node.target in (TUNED, CONVOLUTION_LAST) for node in plan.externs)
 
 
 def _docstring(written: Sequence[_Written]) -> str:

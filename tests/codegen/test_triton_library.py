@@ -10,6 +10,7 @@ from msgspec import structs
 from kernelswarm.codegen import Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.ir.poly import floordiv, modulo, poly
+from kernelswarm.codegen.lowering.library_convolutions import TF32_PERMITTED
 from kernelswarm.codegen.lowering.rejoin import together
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.launch import evaluate
@@ -88,7 +89,7 @@ def test_the_bias_of_a_library_convolution_joins_what_follows(tuned, target):
 def test_a_measured_algorithm_may_run_in_tf32_where_the_reference_may():
     source_graph = convolution(RELU, outputs=["relu"], bias="b", groups=2)
     text = generate_triton(graphs.facts(source_graph), source_graph, gpu_settings({"templates": False})).source
-    assert "2, True, False, True, torch.backends.cudnn.allow_tf32)" in text
+    assert "2, True, False, True, _tf32_permitted())" in text and text.count(TF32_PERMITTED) == 1
 
 
 def pools(first, second):
