@@ -5,7 +5,7 @@ of which the second lies along memory.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.loops import Kernel
@@ -73,11 +73,24 @@ def _with_last(kernel: Kernel, dim: int) -> Kernel:
     steps = {d: _step(offset, d) for d in range(len(kernel.dims))}
     least = min((steps[d] for d in inner), default=0)
     near = sorted((d for d in kernel.outer if d != dim and steps[d] < least), key=lambda d: -steps[d])
-    order = [*(d for d in kernel.outer if d not in (*near, dim)), *inner, *near, dim]
+    return _ordered(kernel, [*(d for d in kernel.outer if d not in (*near, dim)), *inner, *near, dim])
+
+
+def in_store_order(kernel: Kernel, size_of: Callable[[Poly], int]) -> Kernel:
+    """A pointwise kernel with its dimensions in the order of what it writes, where that is known."""
+    offset = next(iter(kernel.stores.values())).offset
+    steps = [offset.coefficient(name) for name in kernel.bounds]
+    if any(step is None for step in steps):
+        return kernel
+    return _ordered(kernel, sorted(range(len(steps)), key=lambda d: -size_of(steps[d] or ZERO)))
+
+
+def _ordered(kernel: Kernel, order: Sequence[int]) -> Kernel:
     values = {f"i{d}": variable(f"i{place}") for place, d in enumerate(order)}
     kernel = _substituted(kernel, values, {})
     dims = tuple(kernel.dims[d] for d in order)
-    return replace(kernel, dims=dims, reduced=frozenset(p for p, d in enumerate(order) if d in kernel.inner))
+    reduced = None if kernel.reduced is None else frozenset(p for p, d in enumerate(order) if d in kernel.reduced)
+    return replace(kernel, dims=dims, reduced=reduced)
 
 
 def _step(offset: Poly, dim: int) -> float:

@@ -6,7 +6,7 @@ from ..ir.build import load
 from ..ir.loops import Accumulation, Buffer, Kernel, Store
 from ..ir.poly import Poly, floordiv, poly, product, variable
 from ..ir.scalar import Scalar, rewrite
-from ..lowering.along_memory import along_memory
+from ..lowering.along_memory import along_memory, in_store_order
 from ..lowering.collapse import collapse
 from ..lowering.rejoin import rejoined
 from ..lowering.views import linear
@@ -55,6 +55,10 @@ def power(n: int) -> int:
 
 _WIDE_ROWS = 128
 """Rows that a program of a column reduction takes at once, where the settings do not say."""
+
+
+_WORTH_KEEPING = 4
+"""Instructions from which on what is the same for all elements of a row is read from memory instead."""
 
 
 def prepare(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Prepared:
@@ -154,7 +158,7 @@ def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buff
     tiles: list[Tile] = []
     for pass_kernel in _by_pass(kernel, scratch):
         if pass_kernel.reduced is None:
-            tiles.append(_tile(pass_kernel))
+            tiles.append(_tile(collapse(in_store_order(pass_kernel, sizes.of))))
         else:
             tiles += _in_parts(pass_kernel, sizes, parts, scratch)
     return tiles
@@ -176,7 +180,7 @@ def _by_columns(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: li
     tiles: list[Tile] = []
     for pass_kernel in _by_pass(kernel, scratch):
         if pass_kernel.reduced is None:
-            tiles.append(_tile(pass_kernel))
+            tiles.append(_tile(collapse(in_store_order(pass_kernel, sizes.of))))
             continue
         last = len(kernel.dims) - 1
         inner = frozenset(pass_kernel.inner) - {last}
@@ -201,10 +205,10 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
     dims = tuple(kernel.dims[d] for d in kernel.outer)
     at = linear([kernel.variables[d] for d in kernel.outer], dims)
     accumulations = unique(kernel)
-    loads: dict[str, Scalar] = {}
+    known: dict[str, Scalar] = {}
 
     def seen(value: Scalar) -> Scalar:
-        return rewrite(value, lambda n: loads.get(n.data) if n.op == "result" else None)
+        return rewrite(value, lambda node: known.get(node.key))
 
     kernels: list[Kernel] = []
     levels = {n: kernel.pass_of(a.body) for n, a in accumulations.items()}
@@ -224,28 +228,46 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
             for n, (s, p) in stores.items()
             if s.level == "row" and (p == number + 1 or (p == 0 and number == 0))
         }
-        needed = {n for n in now if _used_later(n, number, accumulations, stores, levels)}
-        for name in sorted(needed):
+        later = [a.body for n, a in accumulations.items() if levels[n] > number]
+        later += [s.value for s, p in stores.values() if p > number and (p > number + 1 or s.level != "row")]
+        for value in _row_values(kernel, list(map(seen, later)), number + 1):
+            buffer = Buffer(f"{kernel.name}_row{len(known)}", value.dtype if value.dtype != "bool" else "int32", dims)
+            scratch.append(buffer)
+            ends[buffer.name] = Store(buffer, at, _written(value), "row")
+            known[value.key] = _read(buffer, at, value.dtype)
+        used = frozenset[str]().union(*(seen(value).names for value in later))
+        for name in sorted(n for n in now if f"@{n}" in used):
             a = now[name]
             buffer = _named_scratch(a, dims, scratch, "whole")
             ends[buffer.name] = Store(buffer, at, _written(_result(a)), "row")
-            loads[name] = _read(buffer, at, _result(a).dtype)
+            known[_result(a).key] = _read(buffer, at, _result(a).dtype)
         kernels.append(
             Kernel(f"{kernel.name}_{number}", kernel.rank, kernel.dims, kernel.reduced, now, ends, kernel.nodes)
         )
     return kernels
 
 
-def _used_later(
-    name: str,
-    number: int,
-    accumulations: dict[str, Accumulation],
-    stores: dict[str, tuple[Store, int]],
-    levels: dict[str, int],
-) -> bool:
-    later = [a.body for n, a in accumulations.items() if levels[n] > number]
-    later += [s.value for s, p in stores.values() if p > number + 1 or s.level != "row"]
-    return any(f"@{name}" in value.names for value in later)
+def _row_values(kernel: Kernel, values: list[Scalar], number: int) -> list[Scalar]:
+    """What is computed in ``values`` of a row alone, as its mean and its deviation, and known before pass ``number``:
+    each element would compute it anew."""
+    inner = {f"i{d}" for d in kernel.inner}
+    rows: dict[str, Scalar] = {}
+    visited: set[str] = set()
+
+    def visit(value: Scalar) -> None:
+        if value.key in visited:
+            return
+        visited.add(value.key)
+        is_row = not value.names & inner and kernel.pass_of(value) <= number
+        if is_row and value.cost >= _WORTH_KEEPING and value.op not in ("load", "result"):
+            rows[value.key] = value
+            return
+        for operand in value.args:
+            visit(operand)
+
+    for value in values:
+        visit(value)
+    return list(rows.values())
 
 
 def _in_parts(kernel: Kernel, sizes: Sizes, parts: int, scratch: list[Buffer]) -> list[Tile]:

@@ -105,6 +105,13 @@ def test_nothing_is_copied_that_lies_as_in_the_reference(report):
     assert {name for name, entry in report.items() if "input 0" in entry["copies"]} <= COPIED
 
 
+def test_what_is_the_same_for_a_row_is_computed_once(folder, report):
+    text = (folder / "library_norms_with_channels_last.py").read_text()
+    kernels = {body.partition("(")[0]: body for body in text.split("def kernel")[1:]}
+    written = [body for name, body in kernels.items() if "_write" in name]
+    assert written and not any("rsqrt(" in body.partition("@triton.jit")[0] for body in written)
+
+
 @pytest.mark.parametrize(("name", "kernels"), FUSED.items())
 def test_fuses_into(report, name, kernels):
     assert report[name]["kernels"] == kernels
