@@ -117,7 +117,8 @@ class library_norms_with_channels_last(nn.Module):
     def forward(self, x):
         y = self.conv(x)
         groups = torch.tanh(self.groups(y)) + y
-        return self.channels(y) / 2, groups.logsumexp(1), self.whole(y).relu()
+        pooled = self.groups(torch.tanh(F.max_pool2d(y, 2)))
+        return self.channels(y) / 2, groups.logsumexp(1), self.whole(y).relu(), pooled
 
 
 @case(lambda: [r(2, 3, 3, 5, 4)], lambda: [r(1, 3, 4, 3, 5)], templates=False, channels_last=True, variance="two_pass")
