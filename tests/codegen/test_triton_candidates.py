@@ -52,7 +52,8 @@ FUSED = {
 }  # fmt: skip
 """How many kernels an operator becomes; those that repeat each other but for names count once."""
 
-ALWAYS = {*COMPILED[::2], *FUSED}
+NORMS = "library_norms_with_channels_last"
+ALWAYS = {*COMPILED[::2], *FUSED, NORMS}
 EACH = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.thorough) for name in NAMES]
 )
@@ -106,7 +107,7 @@ def test_nothing_is_copied_that_lies_as_in_the_reference(report):
 
 
 def test_what_is_the_same_for_a_row_is_computed_once(folder, report):
-    text = (folder / "library_norms_with_channels_last.py").read_text()
+    text = (folder / f"{NORMS}.py").read_text()
     kernels = {body.partition("(")[0]: body for body in text.split("def kernel")[1:]}
     written = [body for name, body in kernels.items() if "_write" in name]
     assert written and not any("rsqrt(" in body.partition("@triton.jit")[0] for body in written)
