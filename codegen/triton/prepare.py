@@ -249,7 +249,7 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
 
 def _row_values(kernel: Kernel, values: list[Scalar], number: int) -> list[Scalar]:
     """What is computed in ``values`` of a row alone, as its mean and its deviation, and known before pass ``number``:
-    each element would compute it anew."""
+    each element would compute it anew. Not a part of what is put together: for other rows it would read elsewhere."""
     inner = {f"i{d}" for d in kernel.inner}
     rows: dict[str, Scalar] = {}
     visited: set[str] = set()
@@ -262,7 +262,7 @@ def _row_values(kernel: Kernel, values: list[Scalar], number: int) -> list[Scala
         if is_row and value.cost >= _WORTH_KEEPING and value.op not in ("load", "result"):
             rows[value.key] = value
             return
-        for operand in value.args:
+        for operand in value.args if value.op != "piecewise" else ():
             visit(operand)
 
     for value in values:

@@ -22,7 +22,7 @@ from kernelswarm.codegen.triton.prepare import Sizes
 from kernelswarm.codegen.triton.products import products, tiles_of
 from kernelswarm.codegen.triton.scope import Axis
 from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
-from kernelswarm.schemas import Accelerator, Node, Ref
+from kernelswarm.schemas import Accelerator, Items, Node, Ref
 
 
 def layernorm(dtype="float32"):
@@ -291,3 +291,22 @@ def test_what_makes_an_operand_on_its_tiles_takes_shared_memory_as_well():
     alone, together = (tiles_of(made, sizes, gpu_settings({})) for made in (matmul, pooled))
     assert together.stages < alone.stages
     assert together.stages * (12 * together.m + together.n) * together.k * 4 <= 232_448 or together.stages == 1
+
+
+def test_what_a_part_of_a_concatenation_has_in_common_is_not_read_for_the_other_parts():
+    """Without the part's mask, rows of another part would read before the beginning of memory or behind its end."""
+    ends, both = ("s0", 1), ("2*s0", "s1")
+    made_of = graph(
+        source("x", "s0", "s1"),
+        source("scale", *ends),
+        call("root", "rsqrt.default", ("scale",), *ends),
+        call("scaled", "mul.Tensor", ("x", "root"), "s0", "s1"),
+        call("both", "cat.default", (Items(items=(Ref(name="scaled"), Ref(name="x"))),), *both),
+        call("mean", "mean.dim", ("both", last(), True), "2*s0", 1),
+        call("out", "sub.Tensor", ("both", "mean"), *both),
+        outputs=["out"],
+    )
+    parts = texts(made_of, split=4)
+    loads = [line for text in parts.values() for line in text.splitlines() if "tl.load(scale_ptr" in line]
+    assert len(parts) == 3 and len(loads) == 2
+    assert not any("mask=row_mask," in line for line in loads)
