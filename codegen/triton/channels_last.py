@@ -17,6 +17,7 @@ from ..lowering.library_convolutions import CONVOLUTIONS, is_kept
 from ..lowering.lower import PIECEWISE
 from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.reductions import describe, is_reduction
+from ..lowering.views import VIEWS
 from ..lowering.windows import call
 
 CONVOLUTION_LAST = "ks.convolution_last"
@@ -34,13 +35,15 @@ def channels_last(graph: Graph, transposed: bool = False) -> Graph:
     Grouped convolutions stay as they are: the library is slower there with channels last, but for those of every
     channel by itself. ``transposed``: whether transposed ones do not.
     """
+    last: set[str] = set()
     for rank in (_PLANE, _SPACE):
         rewriting = _Rewriting({node.name: node for node in graph.nodes}, transposed, rank)
         if any(rewriting.takes(node) for node in graph.nodes):
             for node in graph.nodes:
                 rewriting.visit(node)
             graph = structs.replace(graph, nodes=tuple(rewriting.nodes))
-    return graph
+            last |= rewriting.rewritten
+    return _in_usual_order(graph, last) if last else graph
 
 
 def is_taken_transposed(convolution: Node) -> bool:
@@ -75,8 +78,6 @@ class _Rewriting:
     """By value without a twin, a view of it with channels last."""
     filters: dict[str, str] = field(default_factory=dict)
     """By weight, a view of its copy with channels last."""
-    results: dict[str, str] = field(default_factory=dict)
-    """By value that is a result of the graph, its copy in the usual order."""
 
     def takes(self, node: Node) -> bool:
         """Whether the node is a convolution that is to have its channels last."""
@@ -94,8 +95,6 @@ class _Rewriting:
         """Write ``node``, or its twin and a view of that under its name."""
         if self.takes(node):
             self._convolution(node)
-        elif node.op == "output":
-            self.nodes.append(structs.replace(node, args=tuple(self._in_order(arg) for arg in node.args)))
         elif is_reduction(node) and self._reads_twin(node):
             self._reduction(node)
         elif (args := self._elementwise(node)) is not None:
@@ -209,16 +208,46 @@ class _Rewriting:
             return
         self._twin(node, args)
 
-    def _in_order(self, arg: Arg) -> Arg:
-        """A result of the graph, which lies in memory in the usual order, as the reference's does."""
-        if not isinstance(arg, Ref) or arg.name not in self.rewritten:
+
+def _in_usual_order(graph: Graph, last: set[str]) -> Graph:
+    """The graph with copies in the usual order of what is a view of its twin, for those who go by the order in memory.
+
+    Results of the graph lie as the reference's do. What the library computes of a view lies as that, and would be
+    copied for whoever reads it next; a convolution that is not to have its channels last would have them.
+    """
+    nodes: list[Node] = []
+    before = {node.name: node for node in graph.nodes}
+    copies: dict[str, str] = {}
+
+    def in_order(arg: Arg) -> Arg:
+        if not isinstance(arg, Ref):
             return arg
-        if arg.name not in self.results:
-            self.results[arg.name] = f"{arg.name}_in_order"
-            self.nodes.append(
-                call(self.results[arg.name], "aten.clone.default", (arg,), self.before[arg.name].values[0])
-            )
-        return Ref(name=self.results[arg.name])
+        if arg.name not in copies:
+            node, name = before[arg.name], f"{arg.name}_in_order"
+            first = node.args[0] if node.args else None
+            if arg.name in last:
+                nodes.append(call(name, "aten.clone.default", (arg,), node.values[0]))
+            elif _is_view(node) and (moved := in_order(first)) != first:
+                nodes.append(structs.replace(node, name=name, args=(moved, *node.args[1:])))
+            else:
+                name = arg.name
+            copies[arg.name] = name
+        return Ref(name=copies[arg.name])
+
+    for node in graph.nodes:
+        goes = node.op == "output" or (node.op == "call" and _goes_by_order(node))
+        nodes.append(structs.replace(node, args=tuple(map(in_order, node.args))) if goes else node)
+    return structs.replace(graph, nodes=tuple(nodes))
+
+
+def _is_view(node: Node) -> bool:
+    return node.op == "call" and (node.target == "operator.getitem" or base_name(node.target) in VIEWS)
+
+
+def _goes_by_order(node: Node) -> bool:
+    name = base_name(node.target)
+    is_named = name in ("convolution_backward", "sort") or "pool" in name or name.startswith("upsample")
+    return node.target in CONVOLUTIONS or is_named
 
 
 def _last(rank: int) -> tuple[int, ...]:

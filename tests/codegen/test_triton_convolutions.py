@@ -99,6 +99,27 @@ def test_what_stands_between_library_convolutions_with_channels_last_is_computed
     assert "ks.convolution_last" not in {node.target for node in left}, "the library is slower there"
 
 
+@pytest.mark.parametrize("is_viewed", [False, True])
+def test_who_goes_by_the_order_of_channels_that_lie_last_reads_a_copy_in_the_usual_order(is_viewed):
+    """A convolution in groups would have its channels last, too, and its result be copied; a result stays as it is."""
+    ones, shape = Items(items=(1, 1)), ("s0", 32, "s1", 30)
+    groups = ("seen" if is_viewed else "relu", "again_w", None, ones, ones, ones, False, Items(items=(0, 0)), 2)
+    both = graph(
+        *convolution(call("relu", "relu.default", ("conv",), *shape), outputs=["relu"]).nodes[:-1],
+        source("again_w", 32, 16, 3, 3),
+        call("seen", "flip.default", ("relu", Items(items=(1,))), *shape),
+        call("again", "convolution.default", groups, *shape),
+        call("sum", "tanh.default", ("again",), *shape),
+        call("flat", "view.default", ("relu", Items(items=(-1, 32, 30))), "s0*s1", 32, 30),
+        outputs=["sum", "flat"],
+    )
+    plan = gpu_plan(both, gpu_settings({"templates": False, "channels_last": True}))
+    (library,) = (node for node in plan.externs if node.name.startswith("again"))
+    assert plan.base_of(library.args[0].name) in {"relu_in_order", "seen_in_order"}
+    assert plan.returned == {"sum", "relu_in_order"}
+    assert "relu_last" not in {name for kernel in plan.kernels for name in kernel.stores}, "nobody reads it"
+
+
 def test_transposed_convolutions_have_channels_last_where_there_are_no_others():
     ones = Items(items=(1, 1))
     plain = convolution(call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30), outputs=["relu"])

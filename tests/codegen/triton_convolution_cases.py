@@ -104,6 +104,19 @@ def library_volumes_with_channels_last(x, wide, bias, doubling, shift, flat):
     return torch.relu(F.avg_pool3d(y * shift.view(6, 1, 1, 1), 2)), plane
 
 
+@case(
+    lambda: [r(2, 6, 5, 7), r(8, 6, 3, 3), r(8), r(8, 4, 3, 3)],
+    lambda: [r(1, 6, 4, 9), r(8, 6, 3, 3), r(8), r(8, 4, 3, 3)],
+    templates=False,
+    channels_last=True,
+)
+def library_with_channels_last_in_part(x, first, bias, groups):
+    """One in groups has them as they were, and so have those who go by the order in memory, and results."""
+    y = torch.relu(F.conv2d(x, first, bias, padding=1))
+    z = torch.tanh(F.conv2d(y, groups, padding=1, groups=2) + y)
+    return z, y.flatten(2), torch.exp(y.flatten(2).sort(-1)[0]), F.adaptive_avg_pool2d(y, 3) * 2
+
+
 @case(lambda: [r(2, 3, 9, 7)], lambda: [r(3, 3, 6, 11)], templates=False, channels_last=True, split=4)
 class library_norms_with_channels_last(nn.Module):
     """Norms over views of what has its channels last, in parts: of every channel, of groups of two, and of all."""
