@@ -299,6 +299,8 @@ class _Converter:
                 continue
             # `F.adaptive_max_pool2d(x, (3, None))` makes a number of a size, and hands it to an operator.
             is_number = expr.is_Equality and expr.rhs.is_Integer and int(expr.rhs) in numbers
+            # What is computed and 1 is a number in all that follows, too.
+            is_number |= expr.is_Equality and expr.rhs == 1 and not expr.lhs.is_Symbol
             is_inner = line.filename.startswith(inner) or line.name == pad_circular.__name__
             if is_inner and not is_number:
                 continue

@@ -37,6 +37,7 @@ DECIDES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "loop": (lambda x: F.gelu(sum(x * i for i in range(x.shape[0]))), ("x.shape[0] == 6",)),
     "unbind": (lambda x: F.gelu(sum(x.unbind(0))), ("x.shape[0] == 6",)),
     "number": (lambda x: torch.softmax(x / operator.index(x.shape[1]), -1), ("x.shape[1] == 40",)),
+    "computed size of 1": (lambda x: F.gelu(x[:, :-39] * 2).reshape(-1), ("((-39) + x.shape[1]) == 1",)),
 }
 DOES_NOT = {
     "power": lambda x: torch.softmax(x / x.shape[1] ** 0.5, -1),
