@@ -25,16 +25,20 @@ def rejoined_load(value: Scalar) -> Scalar | None:
 
 
 def together(p: Poly) -> Poly:
-    """``p`` with remainders and quotients of the same division as what was divided."""
-    for monomial, _ in p.terms:
-        for atom in monomial:
-            if not isinstance(atom, tuple) or atom[0] != "%":
-                continue
-            below, size = atom[1:]
-            rest, whole = _factor(p, atom), _factor(p, ("//", below, size))
-            if rest is not None and whole is not None and rest != ZERO and whole == rest * size:
-                divided: Atom = ("//", below, size)
-                return together(p - rest * _poly(atom) - whole * _poly(divided) + rest * below)
+    """``p`` with remainders and quotients of the same division as what was divided.
+
+    Where one of three dimensions is left out, ``x // d % n * d + x % d`` is ``x % (d * n)``: only what is no whole.
+    """
+    remainders = list(dict.fromkeys(a for atoms, _ in p.terms for a in atoms if isinstance(a, tuple) and a[0] == "%"))
+    pairs: list[tuple[Atom, Atom, Poly]] = [(a, ("//", a[1], a[2]), a[1]) for a in remainders]
+    for _, below, size in remainders:
+        quotient = _poly(("//", below, size))
+        whole = (a for a in remainders if a[1] == quotient)
+        pairs += [(("%", below, size), a, _poly(("%", below, size * a[2]))) for a in whole]
+    for atom, divided, joined in pairs:
+        rest, factor = _factor(p, atom), _factor(p, divided)
+        if rest is not None and factor is not None and rest != ZERO and factor == rest * atom[2]:
+            return together(p - rest * _poly(atom) - factor * _poly(divided) + rest * joined)
     return p
 
 

@@ -157,6 +157,8 @@ def test_what_is_taken_apart_and_put_together_by_the_same_size_is_whole():
     apart = floordiv(x, size) * size + modulo(x, size) + poly("7*s1")
     assert together(apart * 4) == (x + poly("7*s1")) * 4
     assert together(apart + modulo(x, size)) == apart + modulo(x, size)
+    within = modulo(floordiv(x, size), poly("s2")) * size + modulo(x, size)
+    assert together(within * 3) == modulo(x, size * poly("s2")) * 3, "of three dimensions the first is left out"
 
 
 def test_a_row_behind_a_convolution_is_read_as_it_lies():

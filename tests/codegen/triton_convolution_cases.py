@@ -143,4 +143,5 @@ class library_norms_of_volumes_with_channels_last(nn.Module):
 
     def forward(self, x):
         y = self.conv(x)
-        return self.groups(y).mean((1, 2, 3, 4)), self.channels(y).amax(1)
+        level = self.groups(y - y.mean((1, 2), keepdim=True))
+        return self.groups(y).mean((1, 2, 3, 4)), self.channels(y).amax(1), level
