@@ -19,7 +19,7 @@ class Scalar:
     - ``quotient`` (``polys``: dividend and divisor; ``data``: its sign): part of an index, only while code is printed,
     - ``load`` (``data``: buffer, ``polys[0]``: element offset), ``result`` (``data``: name of a reduction),
     - ``local`` (``data``: what a kernel of steps keeps, ``polys``: its place), ``item`` (the same, at an offset),
-    - ``piece`` (``polys``: index and the upper bound of every part but the last; ``args``: value in each part),
+    - ``piecewise`` (``polys``: index and the upper bound of every part but the last; ``args``: value in each part),
     - ``search`` (``args[0]``: what is looked for; ``data``: table; ``polys``: its offset and length; ``flag``: right),
     - or an operation on ``args``: ``add``, ``exp``, ``select``, ``cast``, …
     """
