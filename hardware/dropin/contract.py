@@ -23,7 +23,7 @@ import torch
 from ...schemas import ContractProperty
 from .conditions import leaves
 from .properties import ESSENTIAL, PROPERTIES
-from .selfcheck import Carried, error_of
+from .selfcheck import Carried, copied, error_of
 from .sides import NotApplicable, Side
 
 SWITCHES = "torch's switches"
@@ -57,7 +57,8 @@ class _Contract:
     def __init__(self, name: str) -> None:
         self._name = name
         self._carried = Carried(vars(_imported(name)))
-        self._shape = min(self._carried.shapes, key=lambda shape: _size(self._carried.inputs(shape)))
+        self._inputs = min(map(self._carried.inputs, self._carried.shapes), key=_size)
+        """Drawn once: of large ones, drawing takes longer than calling. A side has copies."""
 
     def check(self, name: str) -> ContractProperty:
         """One property, on both sides."""
@@ -86,10 +87,11 @@ class _Contract:
         return ContractProperty(name=KERNEL_USED, ok=is_used, detail=detail)
 
     def _side(self, index: int) -> Side:
+        call = self._carried.drop_in() if index else self._carried.reference()
         torch.manual_seed(0)
         return Side(
-            call=self._carried.pair()[index],
-            inputs=self._carried.inputs(self._shape),
+            call=call,
+            inputs=copied(self._inputs),
             has_state=bool(self._carried.has_state),
             reimported=self._reimported,
         )

@@ -5,16 +5,14 @@ from typing import Any
 import torch
 
 from .conditions import leaves
-from .selfcheck import mapped
+from .selfcheck import cotangents, mapped
 from .sides import Side, is_floating
 
 
 def backward(result: Any, factor: float = 1.0) -> None:
     """Differentiate a sum of all that is floating in ``result``."""
-    generator = torch.Generator().manual_seed(1)
     ends = [leaf for leaf in leaves(result) if is_floating(leaf) and leaf.requires_grad]
-    weights = [torch.randn(end.shape, generator=generator).to(end) * factor for end in ends]
-    torch.autograd.backward(ends, weights)
+    torch.autograd.backward(ends, [weight * factor for weight in cotangents(ends)])
 
 
 def gradients(sources: list[torch.Tensor]) -> Any:

@@ -322,7 +322,10 @@ def elsewhere(side: Side) -> Any:
     if side.is_module:
         side.call.cpu()
     with torch.no_grad():
-        return side.call(*side.changed(torch.Tensor.cpu))
+        result = side.call(*side.changed(torch.Tensor.cpu))
+    devices = [leaf.device.type for leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+    # Back to the device: comparing large results takes seconds in main memory.
+    return [devices, mapped(result, torch.Tensor.cuda)]
 
 
 PROPERTIES: dict[str, Callable[[Side], Any]] = {

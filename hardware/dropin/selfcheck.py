@@ -22,8 +22,9 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, tor
 CALLS = 3
 ROUNDS = 7
 ROUND_SECONDS = 0.1
-CHUNK = 1 << 18
-"""Elements that are compared at a time: more would be written to memory and read again a dozen times."""
+CHUNK, DEVICE_CHUNK = 1 << 18, 1 << 24
+"""Elements that are compared at a time. In main memory more would be written and read again a dozen times; a device is
+waited for after each."""
 MOST_FOLLOWED = 1 << 24
 """Elements of the inputs up to which gradients are checked."""
 
@@ -98,13 +99,23 @@ class Carried:
 
     def pair(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Reference and drop-in; modules with the same weights and state."""
+        return self.reference(), self.drop_in()
+
+    def reference(self) -> Callable[..., Any]:
+        """The reference; a module of its own each time."""
         if self._model is None:
-            return self._reference.reference, self._file["kernel"]
-        drop_in = self._made(self._file["ModelNew"])
+            function: Callable[..., Any] = self._reference.reference
+            return function
         values = [value for part in self._model.modules() for value in vars(part).values()]
         # What closes over a submodule, as `lambda x: m(x)` does, has the original's in a copy.
         has_closures = any(getattr(value, "__closure__", None) for value in values)
-        return self._made(self._reference.Model) if has_closures else copy.deepcopy(self._model), drop_in
+        model: Callable[..., Any] = self._made(self._reference.Model) if has_closures else copy.deepcopy(self._model)
+        return model
+
+    def drop_in(self) -> Callable[..., Any]:
+        """The drop-in; a module of its own each time, with the reference's weights and state."""
+        made: Callable[..., Any] = self._file["kernel"] if self._model is None else self._made(self._file["ModelNew"])
+        return made
 
     def _made(self, make: Callable[..., Any]) -> Any:
         """Another module with the reference's weights."""
@@ -215,8 +226,7 @@ def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tupl
                     for output in leaves(call(*taken))
                     if isinstance(output, torch.Tensor) and output.requires_grad
                 ]
-                generator = torch.Generator().manual_seed(1)
-                sums = [(end * torch.randn(end.shape, generator=generator).to(end)).sum() for end in ends]
+                sums = [(end * weight).sum() for end, weight in zip(ends, cotangents(ends), strict=True)]
                 if sums:
                     torch.stack(
                         [total.abs() if total.is_complex() else total.double() for total in sums]
@@ -232,6 +242,12 @@ def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tupl
             yield f"gradient {index}", expected, answer
 
 
+def cotangents(ends: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Random tensors like ``ends``, the same each time; drawn where they are, which takes no time on a device."""
+    generators = {end.device: torch.Generator(end.device).manual_seed(1) for end in ends}
+    return [torch.randn(end.shape, generator=generators[end.device], device=end.device).to(end) for end in ends]
+
+
 def error_of(expected: Any, answer: Any) -> float:
     """Largest error relative to the element and to the typical one; infinite where the form differs."""
     if not isinstance(expected, torch.Tensor):
@@ -243,7 +259,8 @@ def error_of(expected: Any, answer: Any) -> float:
     if not (expected.is_floating_point() or expected.is_complex()):
         return 0.0 if torch.equal(expected, answer) else math.inf
     wide = torch.complex128 if expected.is_complex() else torch.float64
-    right, given = (value.detach().reshape(-1).split(CHUNK) for value in (expected, answer))
+    chunk = CHUNK if expected.device.type == "cpu" else DEVICE_CHUNK
+    right, given = (value.detach().reshape(-1).split(chunk) for value in (expected, answer))
     count = sum(int(chunk.isfinite().sum()) for chunk in right)
     squares = sum(_square_sum(chunk.to(wide)) for chunk in right)
     typical = math.sqrt(squares / max(1, count))

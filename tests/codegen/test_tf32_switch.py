@@ -1,5 +1,8 @@
 """Candidates with library convolutions in programs that set torch's switches."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -20,3 +23,9 @@ def test_candidates_ask_for_tf32_as_torch_has_it_for_convolutions(precision):
         assert permitted() == (precision == "tf32") == bool(compiled(torch.zeros(1)))
     finally:
         torch.backends.cudnn.conv.fp32_precision = before
+
+
+def test_candidates_do_not_import_the_compiler():
+    """That takes five seconds in every process that loads one, a user's as well."""
+    program = f"import sys, torch\n{TF32_PERMITTED}\n_tf32_permitted()\nsys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=120).returncode == 0
