@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
@@ -104,7 +105,8 @@ class Device:
         """By problem and timed shape."""
         self._late = LateBaselines(self._launcher, self._lease, self._baselines if background else ())
         settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
-        self._large = asyncio.Lock()
+        self._large: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By problem: held while something large is done, of which the memory that the problem reserves holds one."""
         self._finished = FinishedFiles(settings, self._launcher, self._lease, self._artifacts, self.memory, self._large)
 
     async def __aenter__(self) -> Self:
@@ -292,8 +294,9 @@ class Device:
     def get_ordinary_ready(self, problem: Problem, facts: ProblemFacts, absent: Collection[str] = ()) -> None:
         """Start the baselines' ordinary processes beside what is judged meanwhile, so that no finalist waits for them.
 
-        Those that are ``absent`` load nothing yet. Nothing to do for a processor, which has no time to spare, nor where
-        an accelerator's memory holds few calls."""
+        Those that are ``absent`` load nothing yet; none does where the problem's memory holds few calls. Nothing to do
+        for a processor, which has no time to spare.
+        """
         self._finished.get_ready(problem, facts, absent)
 
     async def ordinary(
@@ -355,7 +358,7 @@ class Device:
 
     @contextlib.asynccontextmanager
     async def _alone_if_large(self, problem: Problem) -> AsyncIterator[ReferenceProcess]:
-        """The problem's cases. Where they are large, memory holds one candidate beside reference and baselines.
+        """The problem's cases. Where they are large, its memory holds one candidate beside reference and baselines.
 
         Not to be asked for while the lease is held.
         """
@@ -363,7 +366,7 @@ class Device:
         if cases.large is None:
             async with self._lease.shared():
                 await cases.prepare()
-        async with self._large if cases.large else contextlib.nullcontext():
+        async with self._large[problem.sha256] if cases.large else contextlib.nullcontext():
             yield cases
 
     def _cases_of(self, problem: Problem) -> ReferenceProcess:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 
 from ..schemas import ContractProperty, KernelswarmError, Problem, ProblemFacts, Timing
@@ -16,7 +16,7 @@ from .harness.validation_process import is_large_call
 from .languages.assembly import language_of
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
-from .ordinary import Missing, OrdinaryHosts, Settings
+from .ordinary import EAGER, Missing, OrdinaryHosts, Settings
 
 CONTRACT_SECONDS = 120.0
 """Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""
@@ -32,7 +32,7 @@ class FinishedFiles:
         lease: Lease,
         artifacts: Path,
         memory: ProblemMemory,
-        large: asyncio.Lock,
+        large: Mapping[str, asyncio.Lock],
     ) -> None:
         """Starts nothing yet.
 
@@ -42,7 +42,7 @@ class FinishedFiles:
             lease: Of the device.
             artifacts: Folder of what was compiled.
             memory: What problems reserve of the device's memory.
-            large: Held while something large is done, of which an accelerator's memory holds one.
+            large: By problem: held while something large is done, of which the problem's memory holds one.
         """
         self._settings, self._launcher, self._lease, self._artifacts = settings, launcher, lease, artifacts
         self._memory, self._large = memory, large
@@ -52,8 +52,11 @@ class FinishedFiles:
 
     def get_ready(self, problem: Problem, facts: ProblemFacts, absent: Collection[str]) -> None:
         """As :meth:`.Device.get_ordinary_ready`."""
-        if self._settings.accelerator is None or _is_large(facts):
+        if self._settings.accelerator is None:
             return
+        if _is_large(facts):
+            # What they import takes nothing of the device's memory.
+            absent = (EAGER, *self._settings.baselines)
 
         async def prepared() -> None:
             # Whoever times a finished file is told what cannot be had.
@@ -105,9 +108,10 @@ class FinishedFiles:
 
     @contextlib.asynccontextmanager
     async def _room(self, problem: Problem, facts: ProblemFacts | None) -> AsyncIterator[None]:
-        """The problem's memory; alone where its processes, or the suite's modules, may fill an accelerator's."""
+        """The problem's memory; nothing else of it beside the body where processes or the suite's modules fill it."""
         is_large = self._settings.accelerator is not None and facts is not None and _is_large(facts)
-        async with self._memory.using(problem, facts), self._large if is_large else contextlib.nullcontext():
+        alone = self._large[problem.sha256] if is_large else contextlib.nullcontext()
+        async with self._memory.using(problem, facts), alone:
             yield
 
     def _hosts_of(self, problem: Problem, facts: ProblemFacts) -> OrdinaryHosts:

@@ -85,6 +85,8 @@ class OrdinaryHost:
         self._baselines: list[Runner] = []
         self._waiting: dict[str, OrdinaryProcess] = {}
         """Processes of baselines that have imported what they need, and loaded nothing yet."""
+        self._ahead: list[asyncio.Future[OrdinaryProcess]] = []
+        """Processes for the candidate that import what they need, and have loaded nothing."""
         self.missing: dict[str, str] = {}
         """Baselines that cannot be timed, and why."""
         self.isolation = ""
@@ -102,11 +104,13 @@ class OrdinaryHost:
 
     async def get_ready(self, lease: Lease, absent: Collection[str]) -> None:
         """Start the processes of all baselines, and have those load that are not ``absent``: who times a finished file
-        next waits for less. A baseline that cannot be had is named then."""
+        next waits for less. None loads where ``eager`` is absent. A baseline that cannot be had is named then."""
         async with self._guard:
-            waiting = [self._wait(name, lease) for name in absent]
+            steps: list[Awaitable[None]] = [self._wait(name, lease) for name in absent]
+            if EAGER not in absent:
+                steps.append(self._prepare_baselines(lease, absent))
             try:
-                done = await asyncio.gather(self._prepare_baselines(lease, absent), *waiting, return_exceptions=True)
+                done = await asyncio.gather(*steps, return_exceptions=True)
             except asyncio.CancelledError:
                 await asyncio.shield(self._end_baselines())
                 raise
@@ -139,8 +143,9 @@ class OrdinaryHost:
         def result() -> Timing:
             return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
-        async with self._guard:
+        async with self._guard, contextlib.AsyncExitStack() as held:
             self._built = [str(path) for path in built]
+            await held.enter_async_context(self._importing(text, lease, 1 if effort.is_late else PROCESSES))
             try:
                 await self._prepare_baselines(lease, absent)
                 began = time.monotonic()
@@ -212,9 +217,27 @@ class OrdinaryHost:
 
     async def _wait(self, name: str, lease: Lease) -> None:
         """Have a process wait for what a baseline is to load; where it cannot be started, who needs it is told."""
-        if name not in self._waiting and name in self.settings.baselines:
+        if name not in self._waiting and name in (EAGER, *self.settings.baselines):
             with contextlib.suppress(Missing):
                 self._waiting[name] = await self._imported(name, _label(name), "", lease)
+
+    @contextlib.asynccontextmanager
+    async def _importing(self, text: str, lease: Lease, count: int) -> AsyncIterator[None]:
+        """While the body runs, ``count`` processes of a candidate import what they need; those left over are ended.
+
+        On a processor none does: importing would take cores from what is timed.
+        """
+        count = count if self.settings.accelerator else 0
+        self._ahead = [asyncio.ensure_future(self._candidate_imported(text, lease)) for _ in range(count)]
+        try:
+            yield
+        finally:
+            left, self._ahead = self._ahead, []
+            ended = await asyncio.shield(asyncio.gather(*left, return_exceptions=True))
+            await self._end([process for process in ended if isinstance(process, OrdinaryProcess)])
+
+    async def _candidate_imported(self, text: str, lease: Lease) -> OrdinaryProcess:
+        return await self._imported(CANDIDATE, "the finished file", text, lease)
 
     @contextlib.asynccontextmanager
     async def _candidates(self, text: str, processes: int, lease: Lease) -> AsyncIterator[list[Runner]]:
@@ -229,7 +252,7 @@ class OrdinaryHost:
             await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
 
     async def _candidate(self, text: str, seconds: float, lease: Lease) -> Runner:
-        process = await self._imported(CANDIDATE, "the finished file", text, lease)
+        process = await (self._ahead.pop() if self._ahead else self._candidate_imported(text, lease))
         runner = await self._loaded(CANDIDATE, process, text, seconds, lease)
         self.isolation = process.layers
         return runner
