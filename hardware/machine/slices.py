@@ -41,7 +41,7 @@ async def in_slices(
         TimeoutError: it worked for longer. ``work`` is cancelled; the process may stand still.
     """
     task: asyncio.Future[T] | None = None
-    worked = 0.0
+    worked, stands_still = 0.0, False
     try:
         while task is None or not task.done():
             async with lease.shared():
@@ -50,6 +50,7 @@ async def in_slices(
                     task = asyncio.ensure_future(work())
                 else:
                     send(signal.SIGCONT)
+                    stands_still = False
                 while not task.done():
                     await asyncio.wait({task}, timeout=POLL_SECONDS)
                     now = time.monotonic() - began
@@ -57,10 +58,14 @@ async def in_slices(
                         break
                 if not task.done():
                     send(signal.SIGSTOP)
+                    stands_still = True
                     await asyncio.sleep(drain_s)
                 worked += time.monotonic() - began
             if worked > limit_s and not task.done():
                 raise TimeoutError(f"it was not done after {limit_s:g} s of work")
+        if stands_still:
+            # It had answered just before it was stopped, and would never answer who asks it next.
+            send(signal.SIGCONT)
         return task.result()
     finally:
         if task is not None:

@@ -19,8 +19,8 @@ from ..sources.import_statements import bound
 from ..sources.native_source import Refused, module_literal, parsed
 from ..sources.parsing import parse
 from ..sources.problem_files import LARGEST_CANDIDATE, LARGEST_FILE, load_problem, near_file, problem_format
-from .host import Settings
 from .process import Missing
+from .settings import Settings
 from .timed_shapes import OrdinaryHosts
 
 REFERENCE, CANDIDATE = "KERNELSWARM_REFERENCE", "KERNELSWARM_CANDIDATE"

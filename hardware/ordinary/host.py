@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-import functools
 import secrets
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, Timing
+from ...schemas import Problem, ProblemFacts, Timing
 from ..harness.inputs.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
 from ..harness.timing import interleaved
 from ..harness.timing.background_load import BackgroundLoad
@@ -21,12 +21,12 @@ from ..languages import program_runs
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
-from ..processes.messages import HOST
 from ..processes.scratch import Scratch
 from .agreement import difference
 from .environment import compiling, ordinary_environment
 from .process import Missing, OrdinaryProcess, Sampled
 from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
+from .settings import Settings
 from .trust import COMPILES, CONFINED, TRUSTED
 from .unseen import check_unseen
 
@@ -43,29 +43,6 @@ CONSTRUCTOR = (Path(__file__).parents[1] / "dropin" / "constructor.py").read_tex
 """What tells the arguments of a module's constructor and of a call; read, since importing it imports torch."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all ordinary processes of a device have in common."""
-
-    pool: Pool
-    hardware: HardwareFacts
-    home: Path
-    """Folder of compiled artifacts and caches."""
-    baselines: Sequence[str]
-    accelerator: Accelerator | None = None
-    """The one that all of them compute on; None: in main memory."""
-
-    @property
-    def device(self) -> str:
-        """Where their tensors lie, as torch names it: of accelerators they see only theirs."""
-        return "cuda:0" if self.accelerator else HOST
-
-    @property
-    def memory(self) -> int:
-        """Bytes that a candidate's process may take."""
-        return self.pool.candidate_memory_bytes or self.hardware.memory_bytes // 2
 
 
 class OrdinaryHost:
@@ -168,8 +145,7 @@ class OrdinaryHost:
         """Time ``count`` fresh processes that are started at once."""
         async with contextlib.AsyncExitStack() as stack:
             candidates = await stack.enter_async_context(self._candidates(text, count, lease))
-            async with lease.shared():
-                await asyncio.gather(*(self._compare(runner) for runner in candidates))
+            await self._compare(candidates, lease)
             async with lease.exclusive():
                 parts = [await self._hold(runner) for runner in candidates]
             if not self._facts.state:
@@ -204,7 +180,8 @@ class OrdinaryHost:
             raise Missing(self.missing[EAGER])
         if EAGER not in there:
             async with lease.shared():
-                self._expected = await _in_thread(lambda: self._outputs(self._baselines[0]))
+                eager = self._baselines[0]
+                self._expected = await _in_thread(lambda: self._outputs(eager, eager.seconds))
 
     async def _baseline(self, name: str, lease: Lease) -> None:
         try:
@@ -302,16 +279,33 @@ class OrdinaryHost:
             raise
 
     async def _load(self, process: OrdinaryProcess, command: Mapping[str, Any], seconds: float, lease: Lease) -> None:
-        """Loading compiles: on an accelerator the process stands still while others time something there."""
+        """Loading compiles."""
+        await self._sharing([process], "load", seconds, lease, lambda s: _in_thread(lambda: process.load(command, s)))
+
+    async def _sharing(
+        self,
+        processes: Sequence[OrdinaryProcess],
+        action: str,
+        seconds: float,
+        lease: Lease,
+        work: Callable[[float], Awaitable[T]],
+    ) -> T:
+        """Do ``work``, which asks ``processes`` for an ``action`` and gets the seconds to wait for an answer.
+
+        On an accelerator they stand still while others time something there; that time does not count.
+        """
         if self.settings.accelerator is None:
             async with lease.shared():
-                await _in_thread(lambda: process.load(command, seconds))
-            return
-        load = functools.partial(process.load, command, NO_LIMIT)
+                return await work(seconds)
+
+        def send(number: signal.Signals) -> None:
+            for process in processes:
+                process.send(number)
+
         try:
-            await in_slices(lambda: _in_thread(load), lease, process.send, limit_s=seconds)
+            return await in_slices(lambda: work(NO_LIMIT), lease, send, limit_s=seconds)
         except TimeoutError:
-            raise Missing(f"{process.label} did not load within {seconds:g} s") from None
+            raise Missing(f"{processes[0].label} did not {action} within {seconds:g} s") from None
 
     def _trust(self, name: str, text: str) -> str:
         """Triton compiles in the process that launches, a file may as well, and needs programs for it."""
@@ -346,17 +340,24 @@ class OrdinaryHost:
         await self._or_end(process, _in_thread(process.wait_until_ready))
         return process
 
-    async def _compare(self, candidate: Runner) -> None:
-        """Its first calls, on every copy of the inputs, against eager's first calls."""
-        await _in_thread(lambda: self._compare_outputs(candidate))
+    async def _compare(self, candidates: Sequence[Runner], lease: Lease) -> None:
+        """Their first calls, on every copy of the inputs, against eager's first calls. Triton compiles in them."""
+
+        async def compared(seconds: float) -> None:
+            await asyncio.gather(
+                *(_in_thread(partial(self._compare_outputs, runner, seconds)) for runner in candidates)
+            )
+
+        processes = [runner.process for runner in candidates]
+        await self._sharing(processes, "call", candidates[0].seconds, lease, compared)
 
     async def _compare_timed(self, candidate: Runner) -> None:
         """What its last timed call returned, and one more."""
         await _in_thread(lambda: self._compare_kept(candidate))
 
     # Both wait and compare in a thread: large outputs take longer than the event loop can spare.
-    def _compare_outputs(self, runner: Runner) -> None:
-        for expected, outputs in zip(self._expected, self._outputs(runner), strict=True):
+    def _compare_outputs(self, runner: Runner, seconds: float) -> None:
+        for expected, outputs in zip(self._expected, self._outputs(runner, seconds), strict=True):
             self._must_agree(expected, outputs)
 
     def _compare_kept(self, runner: Runner) -> None:
@@ -369,8 +370,8 @@ class OrdinaryHost:
                 raise Missing("the finished file answers nonsense")
             self._must_agree(self._expected[got.copy], got)
 
-    def _outputs(self, runner: Runner) -> list[Sampled]:
-        return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
+    def _outputs(self, runner: Runner, seconds: float) -> list[Sampled]:
+        return [runner.process.check(copy, self._sample_seed, seconds) for copy in range(runner.copies)]
 
     def _must_agree(self, expected: Sampled, got: Sampled) -> None:
         clause = difference(expected, got, bound=self._facts.output_bound)

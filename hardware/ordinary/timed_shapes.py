@@ -7,8 +7,9 @@ from ...schemas import Problem, ProblemFacts, ShapeTiming, Timing
 from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.several_shapes import timing_of
 from ..machine.lease import Lease
-from .host import OrdinaryHost, Settings
+from .host import OrdinaryHost
 from .process import Missing
+from .settings import Settings
 
 
 class OrdinaryHosts:

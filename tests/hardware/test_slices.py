@@ -31,7 +31,28 @@ async def test_it_stands_still_while_somebody_times_something(tmp_path):
         assert time.monotonic() - asked >= DRAIN_SECONDS, "what it had launched was still running"
     done.set()
     assert await asyncio.wait_for(task, LIMIT_S) == "built"
-    assert sent in ([signal.SIGSTOP], [signal.SIGSTOP, signal.SIGCONT])
+    assert sent == [signal.SIGSTOP, signal.SIGCONT]
+
+
+async def test_who_had_answered_when_it_was_stopped_goes_on(tmp_path):
+    """It was left standing still: what it was asked next was never answered, and the session waited to its end."""
+    lease, sent, done, running = Lease(POOL, tmp_path), [], asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        running.set()
+        await done.wait()
+        return "loaded"
+
+    def send(number: signal.Signals) -> None:
+        sent.append(number)
+        done.set()
+
+    task = asyncio.create_task(in_slices(work, lease, send, limit_s=LIMIT_S))
+    await asyncio.wait_for(running.wait(), LIMIT_S)
+    async with asyncio.timeout(LIMIT_S), lease.exclusive():
+        pass
+    assert await asyncio.wait_for(task, LIMIT_S) == "loaded"
+    assert sent == [signal.SIGSTOP, signal.SIGCONT]
 
 
 async def test_it_does_not_begin_before_it_may(tmp_path):
