@@ -44,6 +44,9 @@ def _load() -> dict[str, Main]:
     # Replaces functions of torch when it is first imported, which must not look like a candidate's doing.
     import torch._dynamo
 
+    # What compiling imports: every process of baselines and every contract suite would, one to six seconds each time.
+    import torch._inductor.compile_fx
+
     # What capturing a graph imports: every problem validation would, a quarter of a second each time.
     import torch.export._trace  # noqa: F401
 
