@@ -77,6 +77,7 @@ class Carried:
         self.is_kernel_used = False
         self.has_state = bool(self._searched["state"] or self._searched["writes"])
         self._model: Any = None
+        self._drop_in: Any = None
         if self._searched["is_module"]:
             torch.manual_seed(0)
             self._model = file["FINISHED"].made(self._reference.Model).to(self.device)
@@ -106,16 +107,24 @@ class Carried:
         if self._model is None:
             function: Callable[..., Any] = self._reference.reference
             return function
-        values = [value for part in self._model.modules() for value in vars(part).values()]
-        # What closes over a submodule, as `lambda x: m(x)` does, has the original's in a copy.
-        has_closures = any(getattr(value, "__closure__", None) for value in values)
-        model: Callable[..., Any] = self._made(self._reference.Model) if has_closures else copy.deepcopy(self._model)
-        return model
+        return self._fresh(self._model, self._reference.Model)
 
     def drop_in(self) -> Callable[..., Any]:
         """The drop-in; a module of its own each time, with the reference's weights and state."""
-        made: Callable[..., Any] = self._file["kernel"] if self._model is None else self._made(self._file["ModelNew"])
-        return made
+        if self._model is None:
+            function: Callable[..., Any] = self._file["kernel"]
+            return function
+        if self._drop_in is None:
+            self._drop_in = self._made(self._file["ModelNew"])
+        return self._fresh(self._drop_in, self._file["ModelNew"])
+
+    def _fresh(self, model: Any, make: Callable[..., Any]) -> Callable[..., Any]:
+        """Another one like ``model``, which nobody has called; a copy, since drawing large weights takes a while."""
+        values = [value for part in model.modules() for value in vars(part).values()]
+        # What closes over a submodule, as `lambda x: m(x)` does, has the original's in a copy.
+        has_closures = any(getattr(value, "__closure__", None) for value in values)
+        fresh: Callable[..., Any] = self._made(make) if has_closures else copy.deepcopy(model)
+        return fresh
 
     def _made(self, make: Callable[..., Any]) -> Any:
         """Another module with the reference's weights."""

@@ -30,7 +30,11 @@ def main(descriptor: int, target: str = "", cache: str = "") -> None:
 
     def load() -> fork_server.Child:
         roles = _load()
-        if target:
+        if not target:
+            # What compiling imports: every process of baselines and every contract suite would, one or two seconds each
+            # time. Not beside an accelerator: some of it asks CUDA for its devices, which no child could use then.
+            import torch._inductor.compile_fx  # noqa: F401
+        else:
             from ...languages._triton_runtime import prepare
 
             with contextlib.suppress(ImportError):
@@ -43,9 +47,6 @@ def main(descriptor: int, target: str = "", cache: str = "") -> None:
 def _load() -> dict[str, Main]:
     # Replaces functions of torch when it is first imported, which must not look like a candidate's doing.
     import torch._dynamo
-
-    # What compiling imports: every process of baselines and every contract suite would, one to six seconds each time.
-    import torch._inductor.compile_fx
 
     # What capturing a graph imports: every problem validation would, a quarter of a second each time.
     import torch.export._trace  # noqa: F401
