@@ -15,14 +15,17 @@ _TARGET = "aten.convolution.default"
 TUNED = "aten._convolution.default"
 """The operator that takes as arguments what ``convolution`` reads from global settings."""
 CONVOLUTIONS = (_TARGET, TUNED)
-TF32_PERMITTED = '''def _tf32_permitted():
+TF32_PERMITTED = '''def _constant(function):
+    """What torch.compiler.assume_constant_result does, after importing the compiler: that takes five seconds."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+@_constant
+def _tf32_permitted():
     """Whether torch's switches permit convolutions in TF32."""
     switches = getattr(torch.backends.cudnn, "conv", None)
-    return torch.backends.cudnn.allow_tf32 if switches is None else switches.fp32_precision == "tf32"
-
-
-# What torch.compiler.assume_constant_result does after it has imported the compiler, which takes five seconds.
-_tf32_permitted._dynamo_marked_constant = True'''
+    return torch.backends.cudnn.allow_tf32 if switches is None else switches.fp32_precision == "tf32"'''
 """What a candidate asks that calls :data:`TUNED`. Not the older switch alone: reading it raises where a program has set
 convolutions and recurrent layers apart by the newer ones (torch 2.9), which torch.compile cannot trace."""
 _ALLOWED = Expr(value="_tf32_permitted()")

@@ -62,7 +62,7 @@ class PrologueWriter:
             Axis("cols", tuple(names[place:]), kernel.dims[place:], "col_mask"),
         ]
         self.store = kernel.stores[before.name]
-        self.scope = TritonScope(needs, axes, {*names[place:], "cols"}, {})
+        self.scope = TritonScope(needs, axes, {*names[place:], "cols"})
         self.scope.one_level = True
         self.scope.taken |= set(taken)
         self.scope.count([self.store.value])

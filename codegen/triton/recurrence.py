@@ -36,7 +36,7 @@ class _Recurrence:
         ):
             self.block //= 2
         # What depends on the points alone is computed once, ahead of all steps.
-        self.scope = TritonScope(needs, [Axis("cols", names, kernel.dims, "col_mask")], {self.step}, {})
+        self.scope = TritonScope(needs, [Axis("cols", names, kernel.dims, "col_mask")], {self.step})
         self.states = [f"state{number}" for number in range(len(kernel.states))]
         for name, state in zip(self.states, kernel.states, strict=True):
             self.scope.results[state.name] = name

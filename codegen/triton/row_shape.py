@@ -14,7 +14,7 @@ _WIDEST = 256
 """Most columns of a program that goes over them in blocks."""
 _LONG = 1 << 15
 """Longest row that is read in blocks of 4096 elements: of 65,535 that took 12.1 ms, in blocks of 8192 8.4 (H100)."""
-_BUSY = 4
+BUSY = 4
 """Programs that keep a multiprocessor busy."""
 _MOST_AT_ONCE = 4096
 """Elements that a program of a column reduction has under way where there are few programs."""
@@ -66,9 +66,9 @@ def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettin
         return Shape(max(settings.rows or min(most, power(count)), 2), 0, True, settings.programs)
     # Few elements a thread and many threads: a maximum over 4096 elements of 524,160 columns, 128 at once, took 4.1 ms
     # with 16 elements a thread, 2.7 with 8, 2.4 with 4 (H200).
-    rows = max(settings.rows or _columns_at_once(count, _BUSY * settings.multiprocessors), 2)
+    rows = max(settings.rows or _columns_at_once(count, BUSY * settings.multiprocessors), 2)
     block = settings.block or (1024 if rows >= _WIDEST else 512)
-    if not settings.block and count // rows < _BUSY * settings.multiprocessors:
+    if not settings.block and count // rows < BUSY * settings.multiprocessors:
         # What each of a few programs has under way is what is fast: the sums of 64 channels over 980 parts took 31 us
         # with 512 elements at once (H100).
         block = min(_MOST_AT_ONCE, max(block, width * rows))

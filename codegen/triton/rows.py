@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from ..ir.loops import Accumulation, Store, buffers_read
-from ..ir.poly import ONE, product
+from ..ir.poly import ONE, Poly, product
 from ..ir.scalar import Scalar, walk_all
 from .pairs import Pair, Parts, pairs_of
 from .power_of_two_split import split_pass
@@ -31,7 +31,7 @@ class RowWriter:
             Axis("rows", outer, tuple(kernel.dims[d] for d in kernel.outer), row_mask),
             Axis("cols", inner, tuple(kernel.dims[d] for d in kernel.inner), "col_mask"),
         ]
-        self.scope = TritonScope(needs, axes, {*inner, "cols"}, {})
+        self.scope = TritonScope(needs, axes, {*inner, "cols"})
         self.scope.one_level = not shape.block and not shape.row_split
         self.available: list[AvailableValues] = [{} for _ in shape.row_split]
         self.part_columns: Callable[[int], list[str]] = self._part_columns
@@ -78,7 +78,21 @@ class RowWriter:
         if once or not self.settings.evict:
             return {}
         last = {n: own and (not self.shape.block or number >= at) for n, (own, at) in self.reads.items()}
-        return {name: "evict_first" if goes else "evict_last" for name, goes in last.items()}
+        shared = self._shared_sectors()
+        return {name: "evict_first" if goes else "evict_last" for name, goes in last.items() if name not in shared}
+
+    def _shared_sectors(self) -> set[str]:
+        """Buffers of whose sectors other loads, or other programs, read a part."""
+        offsets: dict[str, set[Poly]] = {}
+        for node in walk_all(self.kernel.roots()):
+            if node.op == "load":
+                offsets.setdefault(node.data[0], set()).add(node.polys[0])
+        along = f"i{self.kernel.inner[-1]}" if self.kernel.inner else ""
+        return {
+            name
+            for name, polys in offsets.items()
+            if len(polys) > 1 or any(along in p.names and p.coefficient(along) != ONE for p in polys)
+        }
 
     def lines(self) -> list[str]:
         """The body."""

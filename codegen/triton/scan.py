@@ -21,7 +21,7 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
     last = len(kernel.dims) - 1
     names = tuple(f"i{d}" for d in range(last + 1))
     axes = [Axis("rows", names[:-1], kernel.dims[:-1], ""), Axis("cols", names[-1:], kernel.dims[-1:], "col_mask")]
-    scope = TritonScope(needs, axes, {names[-1], "cols"}, {})
+    scope = TritonScope(needs, axes, {names[-1], "cols"})
     scope.count([kernel.value])
     value = scope.text(kernel.value)
     t = TYPES[kernel.value.dtype]

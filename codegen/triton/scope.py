@@ -62,11 +62,11 @@ class Axis:
 class TritonScope:
     """Prints values as Triton; ``lines`` are those of the two levels."""
 
-    def __init__(self, needs: TritonNeeds, axes: list[Axis], inner: set[str], policies: dict[str, str]) -> None:
+    def __init__(self, needs: TritonNeeds, axes: list[Axis], inner: set[str]) -> None:
         self.needs = needs
         self.axes = axes
         self.inner = set(inner)
-        self.policies = policies
+        self.policies: dict[str, str] = {}
         """What the caches are told about a buffer that is read."""
         self.lines: list[list[str]] = [[], []]
         self.available: list[AvailableValues] = [{}, {}]

@@ -53,7 +53,7 @@ class GpuSettings:
     pointwise: str = "auto"
     """``flat``: one index over everything; ``tile``: rows and columns."""
     evict: bool = True
-    """Tell the caches that what is read for the last time may go first, and that what is read again is to stay."""
+    """Tell the caches that what rows read for the last time may go first, and that what is read again is to stay."""
     stream: bool = False
     """Write past the caches."""
     math: str = "fast"
@@ -248,11 +248,6 @@ def _math(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     return ("fast", "accurate") if features.half else ("accurate", "fast")
 
 
-def _evict(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
-    # Where nothing is read again it costs 1 % of the time (13 GB, H100).
-    return (True, False) if features.rows or features.products else (False, True)
-
-
 GPU_DOMAINS: dict[str, Domain] = {
     "warps": _when(lambda t: True, 0, 4, 8, 16, 2, 32, 1),
     "row": _row,
@@ -281,7 +276,7 @@ GPU_DOMAINS: dict[str, Domain] = {
     "split": _split,
     "pointwise": _when(lambda t: t.tiles, "auto", "flat", "tile"),
     "stream": _when(lambda t: True, False, True),
-    "evict": _evict,
+    "evict": _when(lambda t: t.rows, True, False),
     "halves": _when(lambda t: t.float32_matrices, True, False),
     "split_k": _when(lambda t: t.products, 0, 1, 2, 4, 8, 16),
     "stream_k": _when(lambda t: t.products, False, True),
