@@ -14,15 +14,17 @@ import importlib.util
 import json
 import math
 import multiprocessing
+import os
 import queue
 import random
+import signal
 import statistics
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,21 @@ from _shared import RESULTS, machine, now, save, table, versions
 
 ROUNDS = 5
 ROUND_MS = 20.0
+DRAIN_S = 0.25
+"""What a process has launched on a device goes on for so long once it stands still."""
 SLACK = 4.0
 """So many times the error bound a draft's results may be from eager's, which are off as well."""
 BACKENDS = {"cuda": "triton", "cpu": "cpp"}
 
 
-def measured(path: Path, drafts: int, folder: Path, lock: Path) -> dict[str, Any]:
+def measured(path: Path, drafts: int, folder: Path) -> dict[str, Any]:
     """One problem: times in milliseconds, and what every draft is.
 
     Raises:
         Exception: whatever validation refuses it for, or its own code raises.
     """
     row, calls = _prepared(path, drafts, folder)
-    with _held(lock):
+    with _alone(folder):
         samples = _samples({name: _replayed(call) for name, call in calls.items()})
     row |= {"eager_ms": samples["eager"], "compile_ms": samples["compile"]}
     for number, draft in enumerate(row["drafts"]):
@@ -188,11 +192,24 @@ def _ms(call: Callable[[], Any], count: int) -> float:
 
 
 @contextmanager
-def _held(lock: Path) -> Iterator[None]:
-    """One process at a time. The others may compile and draft meanwhile: whoever waits for all of them starves."""
-    with lock.open("a") as file:
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time, while the others stand still: what they try drafts with would be timed as well."""
+    with (folder / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        _signal(folder, signal.SIGSTOP)
+        try:
+            time.sleep(DRAIN_S)
+            yield
+        finally:
+            _signal(folder, signal.SIGCONT)
+
+
+def _signal(folder: Path, number: signal.Signals) -> None:
+    """Send it to the other processes at work in ``folder``."""
+    for pid in (int(path.stem) for path in folder.glob("*.pid")):
+        if pid != os.getpid():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 def _work(todo: Any, done: Any, drafts: int, folder: Path, threads: int) -> None:
@@ -202,10 +219,11 @@ def _work(todo: Any, done: Any, drafts: int, folder: Path, threads: int) -> None
     from kernelswarm.hardware.harness.tensors.tensor_placement import set_device
 
     set_device("cuda:0" if torch.cuda.is_available() else "cpu")
+    (folder / f"{os.getpid()}.pid").touch()
     while (path := todo.get()) is not None:
         began = time.monotonic()
         try:
-            row = measured(path, drafts, folder, folder / "lock")
+            row = measured(path, drafts, folder)
         except Exception as error:  # noqa: BLE001 - a problem's failure is a row
             row = {"refused": f"{type(error).__name__}: {str(error)[:200]}"}
         done.put((path, {**row, "seconds": round(time.monotonic() - began, 1)}))
@@ -317,6 +335,8 @@ def _rows(paths: list[Path], jobs: int, drafts: int, until: float) -> Iterator[t
             try:
                 yield done.get(timeout=60)
             except queue.Empty:
+                # Who died while it was timing has left them standing still.
+                _signal(Path(folder), signal.SIGCONT)
                 if any(worker.is_alive() for worker in workers) and time.monotonic() < until + 60:
                     continue
                 break
