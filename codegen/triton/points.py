@@ -12,8 +12,11 @@ from .text import TritonNeeds
 from .tunables import GpuSettings
 
 _MANY_LOADS = 8
-_CROSSED = 8192
-"""Elements of a tile that is read along its rows and written along its columns."""
+_CROSSED, _SMALL = 8192, 2048
+"""Elements of a tile that is read along its rows and written along its columns; where many loads are under way in it,
+or tiles are too few to keep a device busy."""
+_LONG = 512
+"""Columns from which on such a tile has more of them than rows."""
 _ACCESSES = 2048
 """Bytes of a program of four warps: one access of 16 bytes a thread. ReLU of 13 GB takes 1.5 % less than with two."""
 
@@ -45,9 +48,8 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     if not tiled:
         return PointShape(0, settings.block or (_ACCESSES // _width(kernel) if elements >= 1 << 20 else 256))
     if crossed:
-        # Many loads are under way in a small tile, and few tiles keep no device busy.
         is_small = loads >= _MANY_LOADS or elements < BUSY * settings.multiprocessors * _CROSSED
-        most = 2048 if is_small else _CROSSED if loads < _MANY_LOADS // 2 else _CROSSED // 2
+        most = _SMALL if is_small else _CROSSED if loads < _MANY_LOADS // 2 else _CROSSED // 2
         return _crossed_tile(sizes.of(kernel.dims[crossed[0]]), last, most, settings)
     columns = min(power(last), settings.block or 1024)
     return PointShape(settings.rows or max(1, 2048 // columns), columns)
@@ -76,11 +78,11 @@ def _crossed_tile(beside: int, last: int, most: int, settings: GpuSettings) -> P
     """A tile of about ``most`` elements, read along ``beside`` rows and written along ``last`` columns: both in long
     pieces. Three channels of a picture, moved to the end, are a narrow tile of many rows.
 
-    64 x 128 instead of 32 x 64, 128 channels of 64,516 places to the usual order: 537 us instead of 554; back 555
-    instead of 576 (H200; copying takes 523).
+    64 x 128 instead of 32 x 64: 128 channels of 64,516 places to the usual order took 537 us instead of 554 (H200;
+    copying takes 523). Back to few channels it is 128 x 64.
     """
-    block = min(settings.block or min(128, most // 32), 128, power(last))
-    rows = min(max(2048 // block, min(256, most // block)), power(beside))
+    block = min(settings.block or (128 if last >= _LONG and most > _SMALL else 64), 128, power(last))
+    rows = min(max(_SMALL // block, min(256, most // block)), power(beside))
     if not settings.block:
         block = max(block, min(power(last), most // 2 // rows))
     return PointShape(settings.rows or rows, block)
