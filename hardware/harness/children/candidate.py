@@ -101,7 +101,7 @@ class _Candidate:
         self._slots: dict[int, _Slot] = {}
         self._stopwatch = stopwatch_for(tensor_device)
         self._coming: list[tuple[Upload, values.MappedFile]] = []
-        self._snapshot = Snapshot()
+        self._snapshot: Snapshot | None = None
         self._state: CandidateState | None = None
         self._adoption = Adoption()
         self._restarts: Restarts | None = None
@@ -185,6 +185,7 @@ class _Candidate:
         return StateChecked() if self._state is None else self._state.differences()
 
     def _touched(self) -> tuple[str, ...]:
+        assert self._snapshot is not None
         # The snapshot watches this module, so this module watches the snapshot.
         if Snapshot.differences is not _differences or _differences.__code__ is not _differences_code:
             return ("the harness's own checks",)

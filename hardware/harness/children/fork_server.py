@@ -30,15 +30,22 @@ def main(descriptor: int, target: str = "", cache: str = "") -> None:
 
     def load() -> fork_server.Child:
         roles = _load()
-        if not target:
-            # What compiling imports: every process of baselines and every contract suite would, one or two seconds each
-            # time. Not beside an accelerator: some of it asks CUDA for its devices, which no child could use then.
-            import torch._inductor.compile_fx  # noqa: F401
-        else:
+        from ...capture import capture
+        from ..calls import integrity
+
+        if target:
             from ...languages._triton_runtime import prepare
 
             with contextlib.suppress(ImportError):
                 prepare(Path(cache), target)
+        else:
+            # What every process of baselines, every contract suite and every validation would import, one or two
+            # seconds each time. Not beside an accelerator: some of it asks CUDA for its devices, which no child could
+            # use then.
+            import torch._inductor.compile_fx  # noqa: F401
+
+            capture.trace_once()
+        integrity.get_ready()
         return lambda request, descriptors, layers: _keep(roles, request, descriptors, layers)
 
     fork_server.serve(descriptor, Spawn, load)
@@ -52,6 +59,7 @@ def _load() -> dict[str, Main]:
     import torch.export._trace  # noqa: F401
 
     from ...capture import capture
+    from ..calls import vector_math  # noqa: F401
     from . import baseline, candidate, contract_suite, problem_validation, reference
 
     capture.get_ready()
