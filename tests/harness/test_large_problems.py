@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from waiting import LIMIT_S
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness import judging
@@ -93,6 +94,29 @@ async def test_large_candidates_are_judged_one_at_a_time(
 
     assert [result.verdict for result in verified] == [Verdict.correct] * 2
     assert seen == [(1, 0), (1, 0)]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_large_candidates_of_other_problems_are_judged_meanwhile(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each problem has reserved memory of its own."""
+    monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
+    problems = [_problem(tmp_path, POSITIVE.replace("15001", columns)) for columns in ("15001", "15002")]
+    report, _ = await device.compile(HONEST, "cpp")
+    together, verify = asyncio.Barrier(len(problems)), judging.verify
+
+    async def watched(*arguments: Any) -> VerifyReport:
+        async with asyncio.timeout(LIMIT_S):
+            await together.wait()
+        return await verify(*arguments)
+
+    monkeypatch.setattr(judging, "verify", watched)
+    verified = await asyncio.gather(*(device.verify(problem, HONEST, report) for problem in problems))
+    for problem in problems:
+        await device.forget(problem)
+
+    assert [result.verdict for result in verified] == [Verdict.correct] * 2
 
 
 @pytest.mark.asyncio(loop_scope="session")
