@@ -118,7 +118,7 @@ class Bridge:
         self._settings = [
             (module.__dict__, _settings(module, mode, module is owner, skip), skip)
             for (path, module), mode in zip(modules.items(), self._training, strict=False)
-            for skip in [frozenset(k for p, k, kind in finished.state if p == path and kind == "attribute")]
+            for skip in [derived(module) | {k for p, k, kind in finished.state if p == path and kind == "attribute"}]
         ]
         self._attributes = [
             Attribute(path, modules[path], key)
@@ -131,6 +131,7 @@ class Bridge:
             for holder in _HOLDERS
             for key in getattr(module, holder)
         ]
+        self._derived = [(module.__dict__, key) for module in modules.values() for key in derived(module)]
         changed = {(path, key) for path, key, _ in finished.state}
         self._written = [cell for cell in self._cells if (cell.path, cell.key) in changed]
         self._unshared: list[Cell] = []
@@ -164,6 +165,9 @@ class Bridge:
             return None
         for attribute in self._attributes:
             attribute.give()
+        for values, key in self._derived:
+            # The reference's call would make it anew; without a graph it can be copied.
+            values[key] = values[key].detach()
         return self._call if way == KERNEL else self._with_gradients(way)
 
     def take_state(self) -> None:
@@ -226,8 +230,27 @@ def _settings(module: Any, training: bool, is_owner: bool, skip: frozenset[str])
         if key in _HOLDERS or (is_owner and key.endswith("_hooks")):
             continue
         if key.startswith("_") and isinstance(value, dict | set):
-            attributes[key] = type(value)(value) if key == "_modules" or not key.endswith("_hooks") else type(value)()
+            attributes[key] = _without_hooks(key, value) if key.endswith("_hooks") else type(value)(value)
     return {key: value for key, value in attributes.items() if key not in skip}
+
+
+def _without_hooks(key: str, hooks: Any) -> Any:
+    """A part's hooks that leave the kernel right: those of loading and saving, and torch's own that make a weight of
+    others before each call (weight and spectral norm, pruning), which the candidate's module makes as well."""
+    if "state_dict" in key:
+        return type(hooks)(hooks)
+    return type(hooks)((number, hook) for number, hook in hooks.items() if _makes_weight(hook))
+
+
+def derived(module: Any) -> frozenset[str]:
+    """Names of the tensors that hooks make of parameters before each call: they are no state, and the kernel, which
+    makes them as well, leaves them as they are."""
+    hooks = [hook for hook in module._forward_pre_hooks.values() if _makes_weight(hook)]
+    return frozenset(str(getattr(hook, "name", None) or getattr(hook, "_tensor_name", "")) for hook in hooks)
+
+
+def _makes_weight(hook: Any) -> bool:
+    return type(hook).__module__.startswith("torch.nn.utils.")
 
 
 def _has_hooks(module: Any) -> bool:

@@ -1,6 +1,7 @@
 """Part of every finished file: ``python best.py``, which checks it against its reference and times it."""
 
 import argparse
+import contextlib
 import copy
 import inspect
 import json
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .bridge import derived
 from .conditions import leaves
 from .constructor import by_position
 
@@ -107,7 +109,8 @@ class Carried:
         if self._model is None:
             function: Callable[..., Any] = self._reference.reference
             return function
-        return self._fresh(self._model, self._reference.Model)
+        module: Callable[..., Any] = self._fresh(self._model, self._reference.Model)
+        return module
 
     def drop_in(self) -> Callable[..., Any]:
         """The drop-in; a module of its own each time, with the reference's weights and state."""
@@ -116,15 +119,19 @@ class Carried:
             return function
         if self._drop_in is None:
             self._drop_in = self._made(self._file["ModelNew"])
-        return self._fresh(self._drop_in, self._file["ModelNew"])
+        module: Callable[..., Any] = self._fresh(self._drop_in, self._file["ModelNew"])
+        return module
 
-    def _fresh(self, model: Any, make: Callable[..., Any]) -> Callable[..., Any]:
+    def _fresh(self, model: Any, make: Callable[..., Any]) -> Any:
         """Another one like ``model``, which nobody has called; a copy, since drawing large weights takes a while."""
         values = [value for part in model.modules() for value in vars(part).values()]
         # What closes over a submodule, as `lambda x: m(x)` does, has the original's in a copy.
         has_closures = any(getattr(value, "__closure__", None) for value in values)
-        fresh: Callable[..., Any] = self._made(make) if has_closures else copy.deepcopy(model)
-        return fresh
+        if not has_closures:
+            # Torch copies no tensor that was computed of parameters, as weight norm keeps one.
+            with contextlib.suppress(RuntimeError):
+                return copy.deepcopy(model)
+        return self._made(make)
 
     def _made(self, make: Callable[..., Any]) -> Any:
         """Another module with the reference's weights."""
@@ -209,8 +216,9 @@ def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
         reference.named_modules(), drop_in.named_modules(), strict=True
     ):
         values = {**reference_part.__dict__, **reference_part._parameters, **reference_part._buffers}
+        passed_over = {"training", *derived(reference_part)}
         for key, expected in values.items():
-            if isinstance(expected, torch.Tensor | bool | int | float) and key != "training":
+            if isinstance(expected, torch.Tensor | bool | int | float) and key not in passed_over:
                 yield f"state {path}.{key}".replace(" .", " "), expected, getattr(drop_in_part, key, None)
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from foreign import MODULES
+from foreign import MODULES, holding
 from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
@@ -62,6 +62,23 @@ async def test_modules_from_elsewhere(device: Device, make, name: str) -> None:
     properties = await device.contract(finish(made.problem, facts, made.candidate))
     assert [entry for entry in properties if not entry.ok] == []
     assert all(entry.applies for entry in properties if entry.name in ESSENTIAL)
+
+
+@pytest.mark.parametrize(
+    ("layer", "more"),
+    [
+        ("nn.utils.weight_norm(nn.Conv1d(6, 8, 3))", ""),
+        ("nn.utils.spectral_norm(nn.Conv1d(6, 8, 3))", "self.eval()"),
+        ("nn.utils.prune.l1_unstructured(nn.Conv1d(6, 8, 3), 'weight', 0.5)", ""),
+    ],
+)
+async def test_weights_that_hooks_make_of_others_are_made_for_the_kernel_too(
+    device: Device, make, layer: str, more: str
+) -> None:
+    """The reference computed every call of such a module."""
+    text = holding(layer, "[torch.randn(2, 6, 9)]", more=more).replace("\n", "\nimport torch.nn.utils.prune\n", 1)
+    made = await make(text, copy_of(text))
+    assert [entry for entry in await device.contract(made.text) if not entry.ok] == []
 
 
 @pytest.mark.parametrize("name", ["mlp", "se", "attention"])
