@@ -12,7 +12,8 @@ NUMBERS = torch.randn(64, 512, generator=torch.Generator().manual_seed(7))
 
 
 def bits(tensor: torch.Tensor) -> bytes:
-    return bytes(tensor.detach().clone().untyped_storage())
+    storage = tensor.detach().clone().untyped_storage()
+    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy().tobytes()  # bytes(storage) asks for one at a time
 
 
 @pytest.mark.parametrize(
