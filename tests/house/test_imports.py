@@ -1,6 +1,7 @@
 """Imports point one way, and the supervisor's side never imports torch."""
 
 import ast
+import functools
 import subprocess
 import sys
 from importlib import import_module
@@ -80,7 +81,8 @@ def modules(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-def imported(path: Path) -> set[str]:
+@functools.cache
+def imported(path: Path) -> frozenset[str]:
     """Dotted names under kernelswarm that a file imports, relative ones resolved."""
     package = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
     dotted_names = set()
@@ -91,7 +93,7 @@ def imported(path: Path) -> set[str]:
             dotted_names |= {".".join([*base, name]) for name in names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kernelswarm."):
             dotted_names.add((node.module or "").removeprefix("kernelswarm."))
-    return dotted_names
+    return frozenset(dotted_names)
 
 
 @pytest.mark.parametrize("folder", ALLOWED)
