@@ -16,6 +16,7 @@ import watchdog
 from hypothesis import settings
 
 from kernelswarm.bus import Bus, embedded
+from kernelswarm.hardware.harness import allocator
 from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
 from kernelswarm.store import database
 
@@ -97,6 +98,7 @@ def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> I
         # Workers of one run lie beside each other.
         folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
         patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(folder))
+        patch.setattr(allocator, "_built", machine.built_in(folder, allocator._built))
         yield
 
 
