@@ -1,10 +1,12 @@
-"""Part of every finished file: which arguments of a constructor or a call go by position and which by name."""
+"""Part of every finished file: which arguments of a constructor or a call go by position and which by name; sizes of
+layers that take them from their first call."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
 
 def positional_and_named(make: Callable[..., Any], returned: Any) -> tuple[list[Any], dict[str, Any]]:
@@ -70,6 +72,23 @@ def by_position(call: Callable[..., Any], drawn: Any) -> list[Any]:
         raise TypeError(f"a dictionary with {', '.join(beyond)}, which can be passed by name alone")
     last = max((names.index(name) for name in drawn), default=-1)
     return [drawn[name] if name in drawn else signature.parameters[name].default for name in names[: last + 1]]
+
+
+def is_lazy(module: Any) -> bool:
+    """Whether it has layers that wait for their first call to take their sizes."""
+    return any(isinstance(part, LazyModuleMixin) for part in module.modules())
+
+
+def call_once(module: Any, draw: Callable[[], Sequence[Any]]) -> None:
+    """Have lazy layers take their sizes from a call on what ``draw`` returns; as in evaluation, it changes no state."""
+    if not is_lazy(module):
+        return
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    with torch.no_grad():
+        module(*draw())
+    for part, mode in modes:
+        part.training = mode
 
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

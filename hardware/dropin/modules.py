@@ -13,7 +13,7 @@ import torch
 
 from .bridge import Bridge
 from .conditions import REFERENCE, positions, ways
-from .constructor import positional_and_named
+from .constructor import is_lazy, positional_and_named
 from .embedded import Later
 from .functions import Packing, written
 
@@ -62,16 +62,36 @@ class Finished:
         return _same(bound.arguments, searched.arguments)
 
 
+class Unsized:
+    """Stands for the bridge of a module with lazy layers, until its first call has given them their sizes."""
+
+    refusal: Any = ()
+    has_state = False
+
+    def __init__(self, finished: Finished, owner: Any, is_searched: bool, training: tuple[bool, ...] = ()) -> None:
+        self._finished, self._state = finished, (is_searched, training)
+
+    def kept(self, owner: Any) -> tuple[bool, tuple[bool, ...]]:
+        """As of a bridge."""
+        return self._state
+
+    def ready(self, owner: Any, way: int, arguments: tuple[Any, ...]) -> None:
+        """Nothing yet: the reference computes this call; the next one has a bridge if all sizes are there."""
+        if not is_lazy(owner):
+            object.__setattr__(owner, _KEY, Bridge(self._finished, owner, *self._state))
+
+
 class DropIn:
     """Goes in front of the reference's class."""
 
     __slots__ = (_KEY,)
     finished: Finished
-    _dropin: "Bridge"
+    _dropin: Bridge | Unsized
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        object.__setattr__(self, _KEY, Bridge(self.finished, self, self.finished.is_searched(arguments, named)))
+        make = Unsized if is_lazy(self) else Bridge
+        object.__setattr__(self, _KEY, make(self.finished, self, self.finished.is_searched(arguments, named)))
 
     def __getstate__(self) -> Any:
         inherited: Any = getattr(self.finished.reference.Model, "__getstate__", None)
@@ -89,7 +109,8 @@ class DropIn:
             bridge_state = state.pop(_KEY, None)
         super().__setstate__(state)  # type: ignore[misc]
         if bridge_state is not None:
-            object.__setattr__(self, _KEY, Bridge(self.finished, self, *bridge_state))
+            make = Unsized if is_lazy(self) else Bridge
+            object.__setattr__(self, _KEY, make(self.finished, self, *bridge_state))
 
 
 def drop_in_module(finished: Finished) -> Callable[[type], type]:

@@ -17,7 +17,7 @@ import torch
 
 from .bridge import derived
 from .conditions import leaves
-from .constructor import by_position
+from .constructor import by_position, call_once
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
@@ -82,7 +82,7 @@ class Carried:
         self._drop_in: Any = None
         if self._searched["is_module"]:
             torch.manual_seed(0)
-            self._model = file["FINISHED"].made(self._reference.Model).to(self.device)
+            self._model = self._sized(self._reference.Model)
 
     @property
     def is_candidate_made(self) -> bool:
@@ -97,6 +97,13 @@ class Carried:
         else:
             drawn = self._reference.get_inputs()
         forward = self._reference.reference if self._model is None else self._model.forward
+        return self._listed(forward, drawn)
+
+    def _drawn(self, forward: Callable[..., Any]) -> list[Any]:
+        torch.manual_seed(0)
+        return self._listed(forward, self._reference.get_inputs())
+
+    def _listed(self, forward: Callable[..., Any], drawn: Any) -> list[Any]:
         listed = by_position(forward, drawn)
         return [mapped(value, lambda tensor: tensor.to(self.device)) for value in listed]
 
@@ -133,9 +140,15 @@ class Carried:
                 return copy.deepcopy(model)
         return self._made(make)
 
+    def _sized(self, make: Callable[..., Any]) -> Any:
+        """A module whose layers all have their sizes."""
+        module = self._file["FINISHED"].made(make).to(self.device)
+        call_once(module, lambda: self._drawn(module.forward))
+        return module
+
     def _made(self, make: Callable[..., Any]) -> Any:
         """Another module with the reference's weights."""
-        module = self._file["FINISHED"].made(make).to(self.device)
+        module = self._sized(make)
         module.load_state_dict(self._model.state_dict())
         return module
 

@@ -180,7 +180,9 @@ class _Problem:
             self._positional, self._named = self._passing.positional_and_named(make, returned)
             _seed(command["seed"])
             # Made in main memory: so its weights are the same on every device.
-            self._model = make(*self._positional, **self._named).to(self.device)
+            self._model = make(*self._positional, **self._named)
+            self._passing.call_once(self._model, lambda: self._drawn(command["seed"]))
+            self._model = self._model.to(self.device)
             parameters = dict(self._model.named_parameters())
             for name, exponent in command["weight_exponents"].items():
                 parameters[name].detach().mul_(2.0**exponent)

@@ -185,7 +185,10 @@ REFUSED = {
         "n = 0\n" + function("(x):\nglobal n\nn += 1\nreturn x * n", "[draw()]"),
         "what one call leaves for the next an input that is written",
     ),
-    "without sizes": (module("self.f = nn.LazyLinear(8)", "return self.f(x)"), "a lazy layer needs its sizes"),
+    "without sizes": (
+        module("self.f, self.g = nn.LazyLinear(8), nn.LazyLinear(8)", "return self.f(x)"),
+        "a lazy layer has none before it is called",
+    ),
     "always the input": (
         module("self.register_buffer('n', torch.zeros(()))", "self.n += 1\nreturn x * 1"),
         "input 0 itself passes as the right answer",

@@ -66,6 +66,7 @@ MODULES = {
         "nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0)", "[torch.randn(2, 7, 16)]"
     ),
     "weight_norm": holding("nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 8, 3))", "[torch.randn(2, 6, 9)]"),
+    "lazy": holding("nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.ELU())", "[torch.randn(6, 12)]"),
     "named": module(MASKED, '{"mask": torch.randn(6, 24), "x": torch.randn(6, 24)}', '{"width": 24}'),
     "se": module(SE, "[torch.randn(2, 8, 5, 5)]", "[8]"),
     "ema": module(EMA, "[torch.randn(6, 10)]", "[10]"),

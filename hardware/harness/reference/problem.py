@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from ....schemas import ProblemFormat
-from ...dropin.constructor import by_position, positional_and_named
+from ...dropin.constructor import by_position, call_once, positional_and_named
 from ...processes.messages import HOST
 from ..calls import backward, state
 from ..calls.answering import Refused, attempt
@@ -212,6 +212,10 @@ class KernelBenchReference:
             if get_init is list:
                 given = "Model() fails (what get_init_inputs() returns is passed to it; the file has no such function)"
             raise explained(refused, problem, given) from None
+        try:
+            attempt(lambda: call_once(self._model, lambda: self._drawn(problem.seed)))
+        except Refused as refused:
+            raise explained(refused, problem, "has lazy layers, and its first call fails") from None
         scale_weights(self._model, problem.weight_exponents)
         self.backward = _asks_for_backward(problem, module)
         self.forward: Callable[..., Any] = self._model
@@ -222,7 +226,7 @@ class KernelBenchReference:
         try:
             self._start = attempt(self._started)
         except Refused as refused:
-            failure = "has parameters or buffers that cannot be copied (a lazy layer needs its sizes)"
+            failure = "has parameters or buffers that cannot be copied (a lazy layer has none before it is called)"
             raise explained(refused, problem, failure) from None
 
     @property
