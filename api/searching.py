@@ -205,10 +205,29 @@ def problem_of(
     if not isinstance(inputs, Sequence | Mapping):
         raise InputError(f"`inputs` is a {type(inputs).__name__}: put the arguments into a list, for example [x]")
     if isinstance(inputs, Sequence) and inputs and all(isinstance(call, list | tuple | Mapping) for call in inputs):
+        _give_sizes(operator, inputs[0])
         return trace_calls(operator, inputs, weights)
     if weights:
         raise InputError("`weights` are of several calls: give `inputs` as a list of their arguments, [[x], [y]]")
+    _give_sizes(operator, inputs)
     return trace(operator, inputs)
+
+
+def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> None:
+    """Have lazy layers of a module take their sizes from ``inputs``, as its first call would."""
+    import torch
+
+    from ..hardware.dropin.constructor import by_position, call_once
+
+    if not isinstance(operator, torch.nn.Module):
+        return
+    try:
+        call_once(operator, lambda: by_position(operator.forward, inputs))
+    except Exception as error:
+        name = type(operator).__name__
+        raise InputError(
+            f"{name} has lazy layers, and its first call fails: {type(error).__name__}: {error}"
+        ) from error
 
 
 __all__ = ["Step", "export", "fork", "import_log", "lineage", "optimize"]

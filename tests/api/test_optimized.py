@@ -10,6 +10,7 @@ from winning import RIGHT, ROWS, Scale, optimized
 
 import kernelswarm
 from kernelswarm.api.optimized import Optimized
+from kernelswarm.api.searching import problem_of
 from kernelswarm.hardware.sources.from_python import Traced, trace
 from kernelswarm.schemas import InputError, Interval, ProblemError, ProblemFormat
 from kernelswarm.schemas.problem import Problem
@@ -195,3 +196,11 @@ def test_a_class_in_the_place_of_a_module_is_refused_and_a_misspelt_call_is_know
     with pytest.raises(AttributeError) as caught:
         kernelswarm.optimise  # noqa: B018
     assert (caught.value.name, caught.value.obj) == ("optimise", kernelswarm)
+
+
+def test_lazy_layers_take_their_sizes_from_the_inputs() -> None:
+    module = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d())
+    problem_of(module, [torch.randn(4, 5)])
+    assert module[0].in_features == 5 and not module[1].num_batches_tracked and module[1].training
+    with pytest.raises(InputError, match="Sequential has lazy layers, and its first call fails: RuntimeError"):
+        problem_of(torch.nn.Sequential(torch.nn.LazyConv2d(3, 3)), [torch.randn(4)])
