@@ -27,7 +27,7 @@ KEPT_ENVIRONMENT = (
 )  # fmt: skip
 """All that children get to see of our environment: no key, no token."""
 
-STANDBY = 6
+STANDBY = 3
 """Candidates' processes that wait on an accelerator: one for the next to verify, one to time, one to spare."""
 PING_SECONDS = 10.0
 
