@@ -224,22 +224,15 @@ class Bridge:
 
 
 def _settings(module: Any, training: bool, is_owner: bool, skip: frozenset[str]) -> dict[str, Any]:
-    """What must stay as it is for the candidate to compute the same. The owner's own hooks run around its forward."""
+    """What must stay as it is for the candidate to compute the same: hooks of parts as well, those that the constructor
+    made are in the graph that was searched. The owner's own hooks run around its forward."""
     attributes = {**module.__dict__, "training": training}
     for key, value in module.__dict__.items():
         if key in _HOLDERS or (is_owner and key.endswith("_hooks")):
             continue
         if key.startswith("_") and isinstance(value, dict | set):
-            attributes[key] = _without_hooks(key, value) if key.endswith("_hooks") else type(value)(value)
+            attributes[key] = type(value)(value)
     return {key: value for key, value in attributes.items() if key not in skip}
-
-
-def _without_hooks(key: str, hooks: Any) -> Any:
-    """A part's hooks that leave the kernel right: those of loading and saving, and torch's own that make a weight of
-    others before each call (weight and spectral norm, pruning), which the candidate's module makes as well."""
-    if "state_dict" in key:
-        return type(hooks)(hooks)
-    return type(hooks)((number, hook) for number, hook in hooks.items() if _makes_weight(hook))
 
 
 def derived(module: Any) -> frozenset[str]:

@@ -67,6 +67,11 @@ MODULES = {
     ),
     "weight_norm": holding("nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 8, 3))", "[torch.randn(2, 6, 9)]"),
     "lazy": holding("nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.ELU())", "[torch.randn(6, 12)]"),
+    "hooked": holding(
+        "nn.Sequential(nn.Linear(12, 8), nn.Tanh())",
+        "[torch.randn(6, 12)]",
+        more="self.inner[0].register_forward_hook(lambda layer, given, result: result * 2)",
+    ),
     "named": module(MASKED, '{"mask": torch.randn(6, 24), "x": torch.randn(6, 24)}', '{"width": 24}'),
     "se": module(SE, "[torch.randn(2, 8, 5, 5)]", "[8]"),
     "ema": module(EMA, "[torch.randn(6, 10)]", "[10]"),
