@@ -223,7 +223,7 @@ def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[st
         return
     try:
         call_once(operator, lambda: by_position(operator.forward, inputs))
-    except Exception as error:
+    except Exception as error:  # whatever the user's module raises becomes one sentence
         name = type(operator).__name__
         raise InputError(
             f"{name} has lazy layers, and its first call fails: {type(error).__name__}: {error}"

@@ -238,12 +238,9 @@ def _settings(module: Any, training: bool, is_owner: bool, skip: frozenset[str])
 def derived(module: Any) -> frozenset[str]:
     """Names of the tensors that hooks make of parameters before each call: they are no state, and the kernel, which
     makes them as well, leaves them as they are."""
-    hooks = [hook for hook in module._forward_pre_hooks.values() if _makes_weight(hook)]
-    return frozenset(str(getattr(hook, "name", None) or getattr(hook, "_tensor_name", "")) for hook in hooks)
-
-
-def _makes_weight(hook: Any) -> bool:
-    return type(hook).__module__.startswith("torch.nn.utils.")
+    hooks = [h for h in module._forward_pre_hooks.values() if type(h).__module__.startswith("torch.nn.utils.")]
+    names = {getattr(hook, "name", None) or getattr(hook, "_tensor_name", None) for hook in hooks}
+    return frozenset(names & vars(module).keys())
 
 
 def _has_hooks(module: Any) -> bool:

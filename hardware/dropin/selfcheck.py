@@ -99,10 +99,6 @@ class Carried:
         forward = self._reference.reference if self._model is None else self._model.forward
         return self._listed(forward, drawn)
 
-    def _drawn(self, forward: Callable[..., Any]) -> list[Any]:
-        torch.manual_seed(0)
-        return self._listed(forward, self._reference.get_inputs())
-
     def _listed(self, forward: Callable[..., Any], drawn: Any) -> list[Any]:
         listed = by_position(forward, drawn)
         return [mapped(value, lambda tensor: tensor.to(self.device)) for value in listed]
@@ -143,7 +139,7 @@ class Carried:
     def _sized(self, make: Callable[..., Any]) -> Any:
         """A module whose layers all have their sizes."""
         module = self._file["FINISHED"].made(make).to(self.device)
-        call_once(module, lambda: self._drawn(module.forward))
+        call_once(module, lambda: self._listed(module.forward, self._reference.get_inputs()))
         return module
 
     def _made(self, make: Callable[..., Any]) -> Any:
@@ -289,8 +285,8 @@ def error_of(expected: Any, answer: Any) -> float:
     if not (expected.is_floating_point() or expected.is_complex()):
         return 0.0 if torch.equal(expected, answer) else math.inf
     wide = torch.complex128 if expected.is_complex() else torch.float64
-    chunk = CHUNK if expected.device.type == "cpu" else DEVICE_CHUNK
-    right, given = (value.detach().reshape(-1).split(chunk) for value in (expected, answer))
+    length = CHUNK if expected.device.type == "cpu" else DEVICE_CHUNK
+    right, given = (value.detach().reshape(-1).split(length) for value in (expected, answer))
     count = sum(int(chunk.isfinite().sum()) for chunk in right)
     squares = sum(_square_sum(chunk.to(wide)) for chunk in right)
     typical = math.sqrt(squares / max(1, count))

@@ -122,7 +122,8 @@ class OrdinaryHost:
 
         async with self._guard, contextlib.AsyncExitStack() as held:
             self._built = [str(path) for path in built]
-            await held.enter_async_context(self._importing(text, lease, 1 if effort.is_late else PROCESSES))
+            count = 1 if effort.is_late else min(effort.processes or PROCESSES, PROCESSES)
+            await held.enter_async_context(self._importing(text, lease, count))
             try:
                 await self._prepare_baselines(lease, absent)
                 began = time.monotonic()

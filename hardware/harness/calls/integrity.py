@@ -18,8 +18,7 @@ import torch
 
 _WATCHED_MODULES = ("torch", "torch.cuda", "torch.nn.functional", "torch.testing", "torch.utils._pytree")
 _WATCHED_CLASSES = (torch.cuda.Event, torch.cuda.Stream)
-# Bound here: a candidate may replace the built-in ones.
-_all, _map = all, map
+# What checks is bound as defaults, which are looked at: a candidate may replace the built-in functions, and names here.
 _code, _defaults, _keyword_defaults = map(attrgetter, ("__code__", "__defaults__", "__kwdefaults__"))
 
 
@@ -59,10 +58,10 @@ class _Members:
         ]
         functions = [function for name in own for function in _functions(name, sys.modules[name])]
         self._functions = functions
-        self._found = [function.function for function in functions]
-        self._code = [*map(_code, self._found)]
-        self._defaults = [*map(_defaults, self._found)]
-        self._keyword_defaults = [*map(_keyword_defaults, self._found)]
+        self._bodies = [function.function for function in functions]
+        self._code = [*map(_code, self._bodies)]
+        self._defaults = [*map(_defaults, self._bodies)]
+        self._keyword_defaults = [*map(_keyword_defaults, self._bodies)]
         self._holders = [*_by_holder(functions)]
         self._holders += [(kind, _Table(kind.__qualname__, kind, dict(vars(kind)))) for kind in _WATCHED_CLASSES]
         self.tensor = dict(vars(torch.Tensor))
@@ -81,13 +80,13 @@ class _Members:
         changed += self._changed_functions()
         return changed + [key for holder, table in self._holders for key in table.replaced(holder)]
 
-    def _changed_functions(self) -> list[str]:
+    def _changed_functions(self, every: Any = all, each: Any = map, same: Any = is_) -> list[str]:
         """A function of the harness may be changed without being replaced."""
-        now = self._found
+        now = self._bodies
         is_as_it_was = (
-            _all(_map(is_, _map(_code, now), self._code))
-            and _all(_map(is_, _map(_defaults, now), self._defaults))
-            and _all(_map(is_, _map(_keyword_defaults, now), self._keyword_defaults))
+            every(each(same, each(_code, now), self._code))
+            and every(each(same, each(_defaults, now), self._defaults))
+            and every(each(same, each(_keyword_defaults, now), self._keyword_defaults))
         )
         if is_as_it_was:
             return []
@@ -113,11 +112,11 @@ class _Table:
         """``members`` are those of ``holder`` that must stay."""
         self._name, self._members, self._all = name, members, [*holder.__dict__.values()]
 
-    def replaced(self, holder: Any) -> list[str]:
+    def replaced(self, holder: Any, every: Any = all, each: Any = map, same: Any = is_) -> list[str]:
         """Qualified names of those that ``holder`` has no more."""
         now = holder.__dict__
         # Mostly nothing at all has changed, which is seen without a look at the names.
-        if len(now) == len(self._all) and _all(_map(is_, now.values(), self._all)):
+        if len(now) == len(self._all) and every(each(same, now.values(), self._all)):
             return []
         return [
             f"{self._name}.{key}" for key, value in self._members.items() if key not in now or now[key] is not value

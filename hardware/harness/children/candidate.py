@@ -185,11 +185,10 @@ class _Candidate:
         return StateChecked() if self._state is None else self._state.differences()
 
     def _touched(self) -> tuple[str, ...]:
-        assert self._snapshot is not None
         # The snapshot watches this module, so this module watches the snapshot.
         if Snapshot.differences is not _differences or _differences.__code__ is not _differences_code:
             return ("the harness's own checks",)
-        return self._snapshot.differences()
+        return ("the harness's own checks",) if self._snapshot is None else self._snapshot.differences()
 
     def _filled(self, command: Run, descriptors: list[int]) -> _Slot:
         inputs, source = command.inputs, _mapped(command.inputs, descriptors)
