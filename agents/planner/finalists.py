@@ -21,6 +21,14 @@ def first_finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedN
     return _ranked(state, opened)[: max(1, count)]
 
 
+def may_win(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether a finalist may turn out to be a win. In older sessions each may."""
+    finalists = first_finalists(state, opened)
+    if opened.awaits_winners:
+        finalists = [node for node in finalists if node.expected is None or node.expected.high > 1.0]
+    return bool(finalists)
+
+
 def further_finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
     """Who is timed once some were: those that are undecided, those that take a place that is free, or the next best
     while a deadline ends all."""

@@ -29,7 +29,7 @@ from .authors import all_out, count_outcome, has_shares, next_author, writers
 from .choices import asks_a_model, candidates, chosen, offer
 from .closing import closing
 from .dispatch import dispatch_plan
-from .finalists import confirmation, first_finalists, further_finalists, is_refuted
+from .finalists import confirmation, first_finalists, further_finalists, is_refuted, may_win
 from .joined import rank_alike
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
@@ -204,7 +204,7 @@ def _has_enough(state: PlannerState, opened: SessionOpened) -> bool:
     """Whether it closes without what is under way: its aim is reached, or time is over and a kernel may win."""
     if state.finishing in ENOUGH:
         return not _awaits_authors(state, opened)
-    return state.finishing == "minutes" and opened.hopeless_below > 0 and bool(first_finalists(state, opened))
+    return state.finishing == "minutes" and opened.hopeless_below > 0 and may_win(state, opened)
 
 
 def _awaits_authors(state: PlannerState, opened: SessionOpened) -> bool:

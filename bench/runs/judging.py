@@ -68,12 +68,17 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
         validated_s = time.monotonic() - began
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)
-        left_s = max(1.0, on.configuration.minutes_per_problem * 60 - (time.monotonic() - began))
+        left_s = max(1.0, on.configuration.minutes_per_problem * 60 - validated_s)
         context = SearchContext(
             problem, facts, on.pool, on.hardware, on.device, on.joined, on.configuration.home, on.configuration.nats
         )
         options = on.configuration.options(left_s / 60)
-        async with session_on(context, options, session=row.session, roles=on.configuration.roles) as search:
+        # Before its minutes begin: beside large neighbours sessions waited for memory until these were over.
+        on.device.memory.notify(problem, spectator.waiting)
+        async with (
+            on.device.memory.using(problem, facts),
+            session_on(context, options, session=row.session, roles=on.configuration.roles) as search,
+        ):
             await follow(search, left_s, spectator)
             closed = reading.row_of(row, search.graph, time.monotonic() - began, on.configuration.benchmark)
             closed = reading.with_validation(closed, validated_s)

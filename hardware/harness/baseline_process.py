@@ -184,7 +184,8 @@ class BaselineProcess:
 
     def implementations(self) -> list[Implementation]:
         """The baselines that can be timed, their batches sized already, without samples."""
-        return [replace(implementation, samples=[]) for implementation in self._implementations]
+        is_cold = bool(self.timed.host.large) and not self.on_processor
+        return [replace(implementation, samples=[], is_cold=is_cold) for implementation in self._implementations]
 
     @property
     def copies(self) -> int:

@@ -72,14 +72,13 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     candidates: tuple[str, ...] = ()
     """Candidate files handed in by the user, for the backend ``given``: each is judged once."""
     evaluation: bool = False
-    """Whether judging one of ``candidates`` is all it is for: then it teaches no skill, as older evaluations did."""
+    """Whether it only judges one of ``candidates``: then it teaches no skill, as older evaluations did."""
     failures_alike: int = 0
-    """Syntheses in a row that fail for one reason, after which the search stops. Older sessions do not say so (0): they
-    went on, and counted nodes without a candidate as candidates."""
+    """Syntheses in a row that fail for one reason, after which the search stops. Older sessions (0) went on, and counted
+    nodes without a candidate as candidates."""
     hopeless_below: float = 0.0
     """A correct candidate whose interval ends below this speedup is not timed again when the search ends; and a search
-    that is out of minutes confirms the best that it has, without waiting for what is under way. Older sessions do not
-    say so (0): they timed all finalists again, and waited."""
+    out of minutes confirms its best without waiting for what is under way. Older ones (0) timed all again, and waited."""
     cautious: bool = False
     """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
     say that it is, and name limits in words; counts of more cores than there are count as none. Older sessions do not
@@ -90,8 +89,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     one whose time is too noisy to tell may be handed in again. Older sessions do not say so: they did none of it."""
     awaits_hand_ins: bool = False
     """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
-    its time is over or it is interrupted; tasks that nobody holds are withdrawn once its aim is reached. Where outside
-    authors have a share, nodes of others are no sign of a stall. Older sessions closed at once, and counted all."""
+    its time is over or it is interrupted; tasks of nobody are withdrawn once its aim is reached. Where outside authors
+    have a share, nodes of others are no sign of a stall. Older sessions closed at once, and counted all."""
     closer_diagnoses: bool = False
     """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
     a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what
@@ -100,10 +99,11 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     trusts_finalists: bool = False
     """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
     of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
+    awaits_winners: bool = False
+    """Whether a search that is out of minutes waits for what is under way until it has a candidate that may win."""
     spent_s: float = 0.0
     """Seconds of its minutes that were over when it was opened, mostly for validation. Older sessions do not say so."""
-    version: str = ""
-    """Version of kernelswarm that opened it."""
+    version: str = ""  # of kernelswarm, that opened it
 
     def worth(self, speedup: Interval) -> float:
         """What a speedup counts as where candidates are ranked."""

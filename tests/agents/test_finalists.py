@@ -66,6 +66,16 @@ def test_a_skill_says_that_its_best_was_timed_once() -> None:
         assert skill.text.count("not confirmed") == 2 * names_unconfirmed
 
 
+@pytest.mark.parametrize("awaits_winners", [True, False])
+def test_who_has_lost_is_no_reason_to_close_without_what_is_under_way(awaits_winners: bool) -> None:
+    search = ring(budget=40, hopeless_below=0.9, awaits_winners=awaits_winners)
+    search.tell(given.diagnosed(0.95, speedup=given.interval(0.95, 0.02)), "n001")
+    decisions = search.tell(StopRequested(reason="minutes"))
+    assert confirmations(decisions) == ([] if awaits_winners else ["n001"])
+    if awaits_winners:
+        assert confirmations(search.tell(given.diagnosed(1.24), "n002")) == ["n002"]
+
+
 def test_a_target_counts_in_ordinary_processes_too() -> None:
     search = ring(budget=40, target=2.0)
     search.tell(given.diagnosed(2.5), "n001")

@@ -20,7 +20,7 @@ import kernelswarm
 from kernelswarm.bench.runs import Outcome, Report, Row, judging
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
-from kernelswarm.schemas import BusError, HarnessError, InputError, StoreError
+from kernelswarm.schemas import BusError, HarnessError, InputError, ProblemError, StoreError
 from kernelswarm.sessions import search
 
 BUDGET = 3
@@ -214,6 +214,21 @@ def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_beside_it_is_a
     cut, crashed, _ = outcome.report.rows
     assert cut.session and cut.eager_speedup is None and "1.5 minutes" in cut.detail
     assert crashed.detail == "the harness broke"
+
+
+def test_the_minutes_of_a_session_begin_when_its_memory_is_there(
+    checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[str] = []
+
+    def looking(context: search.SearchContext, *arguments: object, **options: object) -> object:
+        held.extend(holding.label for holding in context.device.memory.reservations.holdings())
+        raise ProblemError("that is all")
+
+    monkeypatch.setattr(judging, "session_on", looking)
+    outcome = bench(checkout, home, tmp_path / "rows.csv", problems="1")
+    assert held == ["1_gate"]
+    assert [row.detail for row in outcome.report.rows] == ["that is all"]
 
 
 def test_what_ends_one_slot_ends_the_run_with_its_own_error(

@@ -86,6 +86,20 @@ async def test_slow_calls_are_timed_in_three_rounds(clock: Clock, call_s: float,
     assert len(part.samples(CANDIDATE)) == least
 
 
+@pytest.mark.parametrize("is_cold", [True, False])
+async def test_who_handed_memory_back_fetches_it_before_what_counts(is_cold: bool) -> None:
+    made: list[int] = []
+
+    async def ask(command: Time) -> Timed:
+        made.append(command.calls)
+        return Timed(ns=10**7 * command.calls * (1 + (len(made) == 1)), whole_ns=10**7, kept=-1)
+
+    eager = Implementation(name="eager", ask=ask, is_calibrated=True, is_cold=is_cold)
+    await eager.calibrate()
+    await eager.sample()
+    assert (made, eager.samples) == (([1, 1], [10**7]) if is_cold else ([1], [2 * 10**7]))
+
+
 @dataclass
 class Calls:
     """The calls of an ordinary process, without one."""
