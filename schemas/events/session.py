@@ -74,10 +74,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     evaluation: bool = False
     """Whether it only judges one of ``candidates``: then it teaches no skill, as older evaluations did."""
     failures_alike: int = 0
-    """Syntheses in a row that fail for one reason, after which the search stops. Older sessions (0) went on, and counted
+    """So many syntheses fail alike in a row when the search stops. Older sessions (0) went on, and counted
     nodes without a candidate as candidates."""
     hopeless_below: float = 0.0
-    """A correct candidate whose interval ends below this speedup is not timed again when the search ends; and a search
+    """A correct candidate whose interval ends below this speedup is not timed again in the end; and a search
     out of minutes confirms its best without waiting for what is under way. Older ones (0) timed all again, and waited."""
     cautious: bool = False
     """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
