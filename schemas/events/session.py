@@ -78,7 +78,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     nodes without a candidate as candidates."""
     hopeless_below: float = 0.0
     """A correct candidate whose interval ends below this speedup is not timed again in the end; and a search
-    out of minutes confirms its best without waiting for what is under way. Older ones (0) timed all again, and waited."""
+    out of minutes confirms its best without waiting for what is under way. Older (0) timed all again, and waited."""
     cautious: bool = False
     """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
     say that it is, and name limits in words; counts of more cores than there are count as none. Older sessions do not
