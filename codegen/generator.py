@@ -6,7 +6,7 @@ Pure and deterministic: the answer depends on the arguments only, randomness com
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice, zip_longest
 
 from ..schemas import (
     Advice,
@@ -160,9 +160,24 @@ def _crossings(plan: NodePlanned, start: Config, second: Config, tunables: Tunab
 
 
 def _drafts(backend: CodegenBackend, default: Config, tunables: Tunables, skills: Sequence[Skill]) -> Iterator[Idea]:
-    for skill in skills:
-        for config in skill.recipes:
-            yield {**default, **config}, f"what won on a like problem: {skill.title}", skill.id
+    """One that won on a like problem before every two of the usual ones: those of one problem mostly differ in what
+    mattered least, and three of them left no room for what decides here."""
+    learned = _learned(default, skills)
+    for place, own in enumerate(_own_drafts(backend, default, tunables)):
+        yield from islice(learned, 1 - place % 2)
+        yield own
+    yield from learned
+
+
+def _learned(default: Config, skills: Sequence[Skill]) -> Iterator[Idea]:
+    """The first recipes of all like problems, nearest first, then the second ones, and so on."""
+    for recipes in zip_longest(*(skill.recipes for skill in skills)):
+        for skill, config in zip(skills, recipes, strict=True):
+            if config is not None:
+                yield {**default, **config}, f"what won on a like problem: {skill.title}", skill.id
+
+
+def _own_drafts(backend: CodegenBackend, default: Config, tunables: Tunables) -> Iterator[Idea]:
     yield default, f"the default: {backend.default}", ""
     for config in backend.starts:
         if config.keys() <= tunables.keys():

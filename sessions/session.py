@@ -90,7 +90,7 @@ async def open_session(
         awaits_hand_ins=True,
         closer_diagnoses=True,
         trusts_finalists=True,
-        awaits_winners=True,
+        awaits_verdicts=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

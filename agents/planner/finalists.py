@@ -24,7 +24,7 @@ def first_finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedN
 def may_win(state: PlannerState, opened: SessionOpened) -> bool:
     """Whether a finalist may turn out to be a win. In older sessions each may."""
     finalists = first_finalists(state, opened)
-    if opened.awaits_winners:
+    if opened.awaits_verdicts:
         finalists = [node for node in finalists if node.expected is None or node.expected.high > 1.0]
     return bool(finalists)
 

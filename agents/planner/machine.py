@@ -225,7 +225,17 @@ def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
     if has_shares(opened) and not writers(state, opened) and not all_out(state, opened):
         return False  # what is left of the budget is for outside authors, who are at work
     width = int(opened.policy_options.get("width", WIDTH))
+    if len(planned) >= width and _awaits_drafts(state, opened, width):
+        return False
     return len(planned) < draft_count(opened) or len(state.in_flight) < width
+
+
+def _awaits_drafts(state: PlannerState, opened: SessionOpened, width: int) -> bool:
+    """Whether a search of few candidates has drafts under way: the first that is judged is seldom the best, and what is
+    made of it would be a large part of all that is tried."""
+    if not opened.awaits_verdicts or has_shares(opened) or opened.budget >= 3 * width:
+        return False
+    return any(state.nodes[name].plan.intent is Intent.draft for name in state.in_flight)
 
 
 def _plan(state: PlannerState, index: int) -> Decision:

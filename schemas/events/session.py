@@ -74,8 +74,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     evaluation: bool = False
     """Whether it only judges one of ``candidates``: then it teaches no skill, as older evaluations did."""
     failures_alike: int = 0
-    """So many syntheses fail alike in a row when the search stops. Older sessions (0) went on, and counted
-    nodes without a candidate as candidates."""
+    """So many syntheses fail alike in a row when it stops. Older sessions (0) went on, and counted these as nodes."""
     hopeless_below: float = 0.0
     """A correct candidate whose interval ends below this speedup is not timed again in the end; and a search
     out of minutes confirms its best without waiting for what is under way. Older (0) timed all again, and waited."""
@@ -99,8 +98,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     trusts_finalists: bool = False
     """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
     of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
-    awaits_winners: bool = False
-    """Whether a search that is out of minutes waits for what is under way until it has a candidate that may win."""
+    awaits_verdicts: bool = False
+    """Whether a search of few candidates improves none before its drafts are judged, and one that is out of minutes
+    waits for what is under way until it has a candidate that may win. Older sessions did neither."""
     spent_s: float = 0.0
     """Seconds of its minutes that were over when it was opened, mostly for validation. Older sessions do not say so."""
     version: str = ""  # of kernelswarm, that opened it

@@ -66,14 +66,25 @@ def test_a_skill_says_that_its_best_was_timed_once() -> None:
         assert skill.text.count("not confirmed") == 2 * names_unconfirmed
 
 
-@pytest.mark.parametrize("awaits_winners", [True, False])
-def test_who_has_lost_is_no_reason_to_close_without_what_is_under_way(awaits_winners: bool) -> None:
-    search = ring(budget=40, hopeless_below=0.9, awaits_winners=awaits_winners)
+@pytest.mark.parametrize("awaits_verdicts", [True, False])
+def test_who_has_lost_is_no_reason_to_close_without_what_is_under_way(awaits_verdicts: bool) -> None:
+    search = ring(budget=40, hopeless_below=0.9, awaits_verdicts=awaits_verdicts)
     search.tell(given.diagnosed(0.95, speedup=given.interval(0.95, 0.02)), "n001")
     decisions = search.tell(StopRequested(reason="minutes"))
-    assert confirmations(decisions) == ([] if awaits_winners else ["n001"])
-    if awaits_winners:
+    assert confirmations(decisions) == ([] if awaits_verdicts else ["n001"])
+    if awaits_verdicts:
         assert confirmations(search.tell(given.diagnosed(1.24), "n002")) == ["n002"]
+
+
+@pytest.mark.parametrize(("budget", "waits"), [(4, True), (9, False)])
+def test_a_search_of_few_candidates_improves_the_best_of_its_drafts(budget: int, waits: bool) -> None:
+    search = ring(budget=budget, awaits_verdicts=True)
+    assert len(plans(search.tell(given.diagnosed(0.7), "n001"))) == (0 if waits else 1)
+    search.tell(given.diagnosed(1.2), "n002")
+    decisions = search.tell(given.diagnosed(0.5), "n003")
+    if waits:
+        (plan,) = (decision.event for decision in decisions if isinstance(decision.event, NodePlanned))
+        assert plan.parent == "n002"
 
 
 def test_a_target_counts_in_ordinary_processes_too() -> None:

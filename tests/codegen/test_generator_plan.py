@@ -315,9 +315,8 @@ def test_repair_takes_back_what_is_suspect():
     assert answer.config["math"] == "accurate"
 
 
-def test_a_skill_is_tried_before_the_default():
-    facts = graphs.facts(graphs.softmax())
-    skill = Skill(
+def skill_with(*recipes):
+    return Skill(
         id="softmax-1",
         title="fast exponentials",
         pool="cpu",
@@ -326,12 +325,29 @@ def test_a_skill_is_tried_before_the_default():
         dtype="float32",
         sizes=(),
         text="",
-        recipes=({"math": "fast", "unknown": 1},),
+        recipes=recipes,
     )
+
+
+def test_a_skill_is_tried_before_the_default():
+    facts = graphs.facts(graphs.softmax())
+    skill = skill_with({"math": "fast", "unknown": 1})
     first = Generator().propose(facts, graphs.HARDWARE, planned(), None, [], [skill])
     second = Generator().propose(facts, graphs.HARDWARE, planned(number=2), None, [first.config], [skill])
     assert (first.config["math"], first.skill) == ("fast", "softmax-1")
     assert (second.config["math"], second.skill) == ("accurate", "")
+
+
+def test_skills_leave_room_for_the_usual_drafts():
+    facts = graphs.facts(graphs.softmax())
+    tunable, values = next((name, values) for name, values in tunables_of(graphs.softmax()).items() if name != "math")
+    skill = skill_with({"math": "fast"}, {"math": "fast", tunable: values[1]})
+    tried, taken = [], []
+    for number in range(1, 5):
+        answer = Generator().propose(facts, graphs.HARDWARE, planned(number=number), None, tried, [skill])
+        tried.append(answer.config)
+        taken.append(bool(answer.skill))
+    assert taken == [True, False, False, True]
 
 
 @pytest.mark.parametrize(
