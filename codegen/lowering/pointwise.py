@@ -101,7 +101,8 @@ def pointwise(node: Node, operand: Operand, rank: Rank) -> Scalar:
     if name in _COPIES:
         return operand(node.args[0])
     if name in _UNARY:
-        return apply(_UNARY[name], dtype, cast(operand(node.args[0]), dtype))
+        value = cast(operand(node.args[0]), dtype)
+        return (_tanh_of_softplus(value) if name == "tanh" else None) or apply(_UNARY[name], dtype, value)
     if name in _ROUNDING:
         return _rounding(node, name, operand, dtype)
     if name in _COMPARE:
@@ -117,6 +118,36 @@ def pointwise(node: Node, operand: Operand, rank: Rank) -> Scalar:
     if name in _SHIFTS:
         return binary(_SHIFTS[name], dtype, operand(node.args[0]), operand(node.args[1]))
     return _special(node, name, operand, rank, dtype)
+
+
+_SATURATED = (20.0, 40.0)
+"""From where to where softplus may begin to return its argument: tanh is 1 there in float64, too, and the square of the
+exponential is still a float32."""
+
+
+def _tanh_of_softplus(value: Scalar) -> Scalar | None:
+    """tanh(log1p(e^x)) as w / (w + 2) with w = e^x (e^x + 2), which Mish multiplies x by; None if ``value`` is no such.
+
+    All terms are positive, so nothing cancels: as exact as the three functions, with one of them. Mish twice over 2 GB,
+    written in another order, took an H200 3.2 ms, and torch.compile 2.2.
+    """
+    x, threshold, logarithm = None, _SATURATED[0], value
+    if value.op == "select" and value.args[0].op == "gt" and value.args[0].args[1].op == "const":
+        (x, bound), logarithm = value.args[0].args, value.args[2]
+        threshold = bound.data
+        if value.args[1] != x or not _SATURATED[0] <= threshold <= _SATURATED[1]:
+            return None
+    if logarithm.op != "log1p" or logarithm.args[0].op != "exp":
+        return None
+    (exponential,) = logarithm.args
+    if x is not None and exponential.args[0] != x:
+        return None
+    (x,) = exponential.args
+    dtype = value.dtype
+    two = const(2, dtype)
+    product = binary("mul", dtype, exponential, binary("add", dtype, exponential, two))
+    ratio = binary("div", dtype, product, binary("add", dtype, product, two))
+    return select(compare("gt", dtype, x, const(threshold, dtype)), const(1, dtype), ratio, dtype)
 
 
 def _rounding(node: Node, name: str, operand: Operand, dtype: str) -> Scalar:

@@ -21,7 +21,7 @@ _INFIX = {
     "shr": ">>", "trunc_div": "//", "trunc_rem": "%",
 }  # fmt: skip
 _FAST = {"exp": "tl.exp", "exp2": "tl.exp2", "log": "tl.log", "log2": "tl.log2", "sqrt": "tl.sqrt", "rsqrt": "tl.rsqrt",
-         "sigmoid": "tl.sigmoid", "tanh": "ks_tanh", "sin": "tl.sin", "cos": "tl.cos"}  # fmt: skip
+         "sigmoid": "tl.sigmoid", "sin": "tl.sin", "cos": "tl.cos"}  # fmt: skip
 """Functions with an approximation in hardware: relative errors up to some 1e-6."""
 _HELPERS = {"sigmoid": "ks_sigmoid", "erf": "tl.erf", "abs": "tl.abs", "floor": "tl.floor", "ceil": "tl.ceil",
             "round": "libdevice.rint", "sign": "ks_sign"}  # fmt: skip
@@ -53,6 +53,8 @@ class TritonNeeds:
             name = "ks_exp"
         elif op in _HELPERS:
             name = _HELPERS[op]
+        elif op == "tanh" and dtype == "float32":
+            name = "ks_tanh"
         else:
             name = f"libdevice.{op}"
         return self.helper(name) if name.startswith("ks_") else name
@@ -116,7 +118,16 @@ def operation(node: Scalar, args: list[str], needs: TritonNeeds) -> str:
 
 
 _PRELUDE = {
-    "ks_tanh": "def ks_tanh(x):\n    return 2.0 * tl.sigmoid(2.0 * x) - 1.0",
+    # To 2.1 units in the last place, where CUDA's has 1.8 and branches: over 2 GB 1.25 ms instead of 1.58 (H200).
+    "ks_tanh": (
+        "def ks_tanh(x):\n"
+        "    a = tl.abs(x)\n"
+        "    e = libdevice.exp(-2.0 * a)\n"
+        "    large = (1.0 - e) / (1.0 + e)\n"
+        "    s = x * x\n"
+        "    p = ((0.016437719 * s - 0.052671883) * s + 0.13320726) * s - 0.33332947\n"
+        "    return libdevice.copysign(tl.where(a > 0.55, large, p * s * a + a), x)"
+    ),
     # The library's gives 0 for subnormal results, the hardware's approximation does not.
     "ks_exp": "def ks_exp(x):\n    return tl.where(x < -87.0, tl.exp(x), libdevice.exp(x))",
     "ks_sigmoid": "def ks_sigmoid(x):\n    return 1.0 / (1.0 + libdevice.exp(-x))",

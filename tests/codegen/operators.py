@@ -72,6 +72,11 @@ def gates(x):
     return torch.log(torch.softmax(x, -1))
 
 
+@case(lambda: [torch.linspace(-110, 110, 4096)], lambda: [torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0])])
+def saturating(x):
+    return F.mish(x), torch.tanh(x), torch.tanh(x / 64), 1 / torch.tanh(x)
+
+
 @case(*rows(), lambda: [torch.randn(3, 5000) * 30], lambda: [torch.full((2, 5), float("-inf"))], online=True)
 def softmax_online(x):
     return torch.softmax(x, -1), torch.log_softmax(x, -1)

@@ -22,7 +22,7 @@ _NUMPY = {
     "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
     "atanh": np.arctanh, "sqrt": np.sqrt, "rint": np.rint, "trunc": np.trunc, "pow": np.power, "atan2": np.arctan2,
-    "fmod": np.fmod, "hypot": np.hypot,
+    "fmod": np.fmod, "hypot": np.hypot, "copysign": np.copysign,
 }  # fmt: skip
 
 

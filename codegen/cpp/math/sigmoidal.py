@@ -16,10 +16,10 @@ KS_INLINE float ks_tanh_accurate(float x) {
   p = ks_fma(p, s, -0x1.b83c5ap-5f);
   p = ks_fma(p, s, 0x1.110726p-3f);
   p = ks_fma(p, s, -0x1.555532p-2f);
-  float near = ks_fma(p * s, x, x);
+  float near = ks_fma(p * s, a, a);
   float e = ks_exp_accurate(a + a);
-  float far = std::copysign(1.0f - 2.0f / (e + 1.0f), x);
-  return a < 0.625f ? near : far;
+  float far = 1.0f - 2.0f / (e + 1.0f);
+  return std::copysign(a < 0.625f ? near : far, x);  // of -0 too
 }
 """
 
