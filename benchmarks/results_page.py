@@ -16,6 +16,7 @@ import _results_cpu as cpu
 import _results_drafts as first
 import _results_gpu as gpu
 import _results_h100 as h100
+import _results_judged as judged
 from _shared import RESULTS, ROOT
 
 PAGE = ROOT / "docs" / "results.md"
@@ -51,7 +52,8 @@ def page(results: Path = RESULTS) -> str:
     """The whole page."""
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
-        *(first.drafts(results), h100.published(results), h100.kernelbench(results)),
+        *(judged.level_2(results), judged.level_3(results)),
+        *(first.drafts(results), h100.published(results)),
         *(outside.authors(results), outside.bare(results)),
         *(
             outside.overhead(results),
