@@ -99,8 +99,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
     of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
     awaits_verdicts: bool = False
-    """Whether a search of few candidates improves none before its drafts are judged, and one that is out of minutes
-    waits for what is under way until it has a candidate that may win. Older sessions did neither."""
+    """Whether a search of few candidates improves none before its drafts are judged, the last ones deepen the best, and
+    one that is out of minutes waits for what is under way until it has a candidate that may win."""
     spent_s: float = 0.0
     """Seconds of its minutes that were over when it was opened, mostly for validation. Older sessions do not say so."""
     version: str = ""  # of kernelswarm, that opened it

@@ -78,7 +78,7 @@ def test_who_has_lost_is_no_reason_to_close_without_what_is_under_way(awaits_ver
 
 @pytest.mark.parametrize(("budget", "waits"), [(4, True), (9, False)])
 def test_a_search_of_few_candidates_improves_the_best_of_its_drafts(budget: int, waits: bool) -> None:
-    search = ring(budget=budget, awaits_verdicts=True)
+    search = ring(budget=budget, awaits_verdicts=True, policy_options={"doubt": 1.0})
     assert len(plans(search.tell(given.diagnosed(0.7), "n001"))) == (0 if waits else 1)
     search.tell(given.diagnosed(1.2), "n002")
     decisions = search.tell(given.diagnosed(0.5), "n003")

@@ -8,7 +8,7 @@ from itertools import islice
 from random import Random
 from typing import ClassVar
 
-from ....schemas import Advice, Intent, MemoryOperator
+from ....schemas import Advice, Intent, MemoryOperator, SessionOpened
 from ..state import PlannedNode, PlannerState
 from .base import Choice, draft_count
 
@@ -17,6 +17,11 @@ REPAIRABLE_SHARE = 0.5
 
 MANY_FAILED = 3
 """Siblings that did not help from which on all of them are looked at, along with the parent's trajectory."""
+
+
+LAST = 3
+"""The last candidates of a budget deepen the best. Of 47 searches for four candidates, all with the same draw, the last
+deepened a runner-up that was up to twice as slow."""
 
 
 class Greedy:
@@ -38,13 +43,19 @@ class Greedy:
             return Choice(broken.name, Intent.repair, MemoryOperator.inherit, broken.advice)
         if not correct:
             return Choice("", Intent.draft, MemoryOperator.clean_slate)
-        parent = correct[self._rank(len(correct), rng)]
+        place = self._rank(len(correct), rng)
+        parent = correct[0 if _is_last(state, state.opened) else place]
         return Choice(parent.name, Intent.improve, _memory(parent, state, rng), _drawn(parent.advice, rng))
 
     def _rank(self, count: int, rng: Random) -> int:
         if count > 1 and rng.random() < self._doubt:
             return rng.randrange(1, min(count, 4))
         return 0
+
+
+def _is_last(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether nothing will be made of what a runner-up leads to."""
+    return opened.awaits_verdicts and opened.budget - len(state.own()) <= LAST
 
 
 def _first_unrepaired(state: PlannerState) -> PlannedNode | None:
