@@ -46,6 +46,11 @@ def combine_text(a: Accumulation, new: str, old: str, needs: Needs) -> str:
     return f"{needs.helper('ks_nan_max' if 'max' in a.op else 'ks_nan_min')}<{ctype(a.dtype)}>({new}, {old})"
 
 
+CASCADE = 64
+"""Numbers that a lane adds in float32 before they go into its sum in double: of more, those that are alike add up errors
+to a thousandth of a variance, where PyTorch, which adds pairwise, is a hundred times as exact."""
+
+
 class PassWriter:
     """Writes the innermost loops of one pass into ``lines``."""
 
@@ -57,6 +62,12 @@ class PassWriter:
         self.prefetch = 0
         self.stream = False
         self._streamed: set[str] = set()
+        self.summed = ""
+        """The variable that counts what was added since sums went into double; empty where rows are short."""
+
+    def cascades(self, a: Accumulation) -> bool:
+        """Whether an accumulation goes into a sum in double now and then."""
+        return bool(self.summed) and a.op == "sum" and self.acc_type[a.name] == "float"
 
     def loops(self, items: list[Item], loop: Range) -> list[str]:
         """Loops over ``loop`` that do all ``items``; one for each part of a concatenation along the variable."""
@@ -155,23 +166,46 @@ class PassWriter:
         name, low, high, lanes = loop.variable, loop.low, loop.high, self.lanes
         body = self._body(items, loop, "l")
         first = f"const int64_t {name} = {name}_block + l;"
+        sums = [cname(item.accumulation.name) for item in items if item.accumulation and self.cascades(item.accumulation)]
+        full = [
+            f"for (; {name}_block + {lanes} <= {f'{name}_part' if sums else high}; {name}_block += {lanes}) {{",
+            *indent(self._prefetch(items, name)),
+            *indent(_simd(items)),
+            f"  for (int l = 0; l < {lanes}; ++l) {{",
+            f"    {first}",
+            *indent(indent(body)),
+            "  }",
+            "}",
+        ]
         return [
             "{",
             f"  int64_t {name}_block = {low};",
-            f"  for (; {name}_block + {lanes} <= {high}; {name}_block += {lanes}) {{",
-            *indent(indent(self._prefetch(items, name))),
-            *indent(indent(_simd(items))),
-            f"    for (int l = 0; l < {lanes}; ++l) {{",
-            f"      {first}",
-            *indent(indent(indent(body))),
-            "    }",
-            "  }",
+            *indent(self._cascading(sums, name, high, full) if sums else full),
             *indent(_simd(items)),
             f"  for (int l = 0; l < int({high} - {name}_block); ++l) {{",
             f"    {first}",
             *indent(indent(body)),
             "  }",
             "}",
+        ]
+
+    def _cascading(self, sums: list[str], name: str, high: str, full: list[str]) -> list[str]:
+        """The loop ``full`` in parts, after each of which enough was added to go into sums in double."""
+        most = CASCADE * self.lanes
+        return [
+            "do {",
+            f"  const int64_t {name}_begin = {name}_block;",
+            f"  const int64_t {name}_part = ks_min<int64_t>({high}, {name}_block + {most});",
+            *indent(full),
+            f"  {self.summed} += {name}_block - {name}_begin;",
+            f"  if ({self.summed} >= {most}) {{",
+            f"    {self.summed} = 0;",
+            "    #pragma omp simd",
+            f"    for (int l = 0; l < {self.lanes}; ++l) {{",
+            *(f"      {sum_}_sum[l] += {sum_}_acc[l]; {sum_}_acc[l] = 0;" for sum_ in sums),
+            "    }",
+            "  }",
+            f"}} while ({name}_block + {self.lanes} <= {high});",
         ]
 
     def _prefetch(self, items: list[Item], name: str) -> list[str]:

@@ -11,7 +11,7 @@ from ..lowering.collapse import collapse
 from ..lowering.online import OnlinePair, from_maxima, online_pairs
 from ..lowering.row_buffer import kept_values
 from .online import online_lines
-from .passes import PassWriter, combine_text, start_value, store_line
+from .passes import CASCADE, PassWriter, combine_text, start_value, store_line
 from .passes_types import Item, Range, indent
 from .scope import FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text
@@ -124,10 +124,21 @@ class _Rows:
         online = [line for p in self.pairs if self.kernel.pass_of(p.maximum.body) == number for line in self._online(p)]
         if not items:
             return online
+        self.passes.summed = f"summed{number}" if self._is_long else ""
         head = [line for a in accumulations for line in self._declare(a)]
+        if any(self.passes.cascades(a) for a in accumulations):
+            head.append(f"int64_t {self.passes.summed} = 0;")
         loops = self._nest(items)
+        folds = [line for a in accumulations for line in self._fold(a)]
+        self.passes.summed = ""
         before, self.scope.lines[ROW] = self.scope.lines[ROW], []
-        return [*online, *before, *head, *loops, *[line for a in accumulations for line in self._fold(a)]]
+        return [*online, *before, *head, *loops, *folds]
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether a row may have so many elements that a lane adds more than :data:`CASCADE`."""
+        length = product(self.kernel.dims[d] for d in self.kernel.inner).constant
+        return length is None or length > CASCADE * self.settings.lanes
 
     def _online(self, pair: OnlinePair) -> list[str]:
         size = self._size(self.kernel.inner[-1])
@@ -167,6 +178,8 @@ class _Rows:
         ]
         if a.op in ("argmax", "argmin"):
             lines.append(f"int64_t {name}_at[{lanes}] = {{0}};")
+        if self.passes.cascades(a):
+            lines.append(f"double {name}_sum[{lanes}] = {{0}};")
         return lines
 
     def _fold(self, a: Accumulation) -> list[str]:
@@ -177,8 +190,12 @@ class _Rows:
         combine = combine_text(a, "y", "x", self.needs)
         if wide != ctype(a.dtype):
             combine = combine.replace(f"<{ctype(a.dtype)}>", f"<{wide}>")
-        text = f"ks_fold({name}_acc, []({wide} x, {wide} y) -> {wide} {{ return {combine}; }})"
-        return [f"const {ctype(a.dtype)} {name} = ({ctype(a.dtype)}){text};"]
+        lines, lanes = [], f"{name}_acc"
+        if self.passes.cascades(a):
+            lines = [f"for (int l = 0; l < {self.settings.lanes}; ++l) {name}_sum[l] += {lanes}[l];"]
+            wide, lanes = "double", f"{name}_sum"
+        text = f"ks_fold({lanes}, []({wide} x, {wide} y) -> {wide} {{ return {combine}; }})"
+        return [*lines, f"const {ctype(a.dtype)} {name} = ({ctype(a.dtype)}){text};"]
 
     def _fold_position(self, a: Accumulation, name: str) -> list[str]:
         sign = ">" if a.op == "argmax" else "<"
