@@ -86,6 +86,7 @@ class CppBackend:
 
     drafts = (
         "search",
+        "channels_last",
         "stream",
         "math",
         "row_buffer",

@@ -12,6 +12,7 @@ from ..ir.loops import AttentionKernel
 from ..ir.tunables import Settings
 from ..lowering.aten import argument, pyname
 from ..lowering.attention import ATTENTION, fuse_scored_attention, hides_keys
+from ..lowering.channels_last import channels_last
 from ..lowering.coverage import elsewhere
 from ..lowering.extremes import spell_extremes
 from ..lowering.integer_products import with_library_products
@@ -56,6 +57,8 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
     )
     spelled = spell_windows(_with_better_products(spell_extremes(graph), settings), settings.windows)
     spelled = followed_convolutions(spelled)
+    if settings.channels_last:
+        spelled = channels_last(spelled)
     if settings.attention == "library":
         return _partitioned(spelled, settings, fusion, prefix)
     plan = _partitioned(fuse_scored_attention(spelled), settings, fusion, prefix)

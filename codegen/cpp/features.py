@@ -8,6 +8,7 @@ from ..ir.loops import Kernel, SpecialKernel
 from ..ir.scalar import walk_all
 from ..ir.tunables import Features
 from ..lowering.attention import fuse_scored_attention
+from ..lowering.channels_last import has_channels_last
 from ..lowering.in_place import overwritten
 from ..lowering.normal import VARIANCES
 from ..lowering.plan import Plan
@@ -50,6 +51,7 @@ def features_of(graph: Graph, plan: Plan) -> Features:
         windows=len(spell_windows(graph, "slices").nodes) > len(graph.nodes),
         products=is_rewritten(graph, plan),
         attention=fuse_scored_attention(graph) != graph,
+        convolutions=has_channels_last(graph),
         in_place=any(overwritten(plan, k) for k in loops),
         large_outputs=any(_bytes(plan.nodes[s.buffer.name]) >= _LARGE for k in loops for s in k.stores.values())
         or any(_elements(plan, k.nodes[0]) * 8 >= _LARGE for k in special),

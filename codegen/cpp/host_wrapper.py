@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from ...schemas import Graph, Node, Ref, TensorMeta
 from ..ir.loops import Kernel, SpecialKernel
 from ..lowering.aten import argument, call, ending, pyname, unbacked
+from ..lowering.channels_last import library_call, result_last
+from ..lowering.library_convolutions import CONVOLUTION_LAST
 from ..lowering.normal import SEGMENT_OF
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -67,10 +69,13 @@ class HostWrapper:
 
     def _extern(self, node: Node) -> None:
         target = node.expr or pyname(node.name)
-        text = call(node, self._tensor)
-        self.lines.append(f"{target} = {text}")
+        self.lines.append(f"{target} = {self._library_call(node)}")
         self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)
+
+    def _library_call(self, node: Node) -> str:
+        is_last = node.target == CONVOLUTION_LAST
+        return f"{call(library_call(node), self._tensor)}{result_last(node)}" if is_last else call(node, self._tensor)
 
     def _pointer(self, name: str) -> str:
         """Address of a value's contiguous elements."""

@@ -6,6 +6,7 @@ Value = str | int | float | bool
 
 CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.reduce_traffic: (
+        ("channels_last", (True,)),
         ("stream", (True,)),
         ("fusion", ("all",)),
         ("windows", ("slices",)),
@@ -18,7 +19,12 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("keep_shared", (False,)),
         ("huge_pages", (True,)),
     ),
-    AdviceAction.avoid_page_faults: (("huge_pages", (True,)), ("in_place", (True,)), ("keep_shared", (False,))),
+    AdviceAction.avoid_page_faults: (
+        ("channels_last", (True,)),
+        ("huge_pages", (True,)),
+        ("in_place", (True,)),
+        ("keep_shared", (False,)),
+    ),
     AdviceAction.stream_stores: (
         ("stream", (True,)),
         ("huge_pages", (True,)),

@@ -47,8 +47,8 @@ def combine_text(a: Accumulation, new: str, old: str, needs: Needs) -> str:
 
 
 CASCADE = 64
-"""Numbers that a lane adds in float32 before they go into its sum in double: of more, those that are alike add up errors
-to a thousandth of a variance, where PyTorch, which adds pairwise, is a hundred times as exact."""
+"""Numbers that a lane adds in float32 before they go into its sum in double: of more, those that are alike add up
+errors to a thousandth of a variance, where PyTorch, which adds pairwise, is a hundred times as exact."""
 
 
 class PassWriter:
@@ -166,7 +166,8 @@ class PassWriter:
         name, low, high, lanes = loop.variable, loop.low, loop.high, self.lanes
         body = self._body(items, loop, "l")
         first = f"const int64_t {name} = {name}_block + l;"
-        sums = [cname(item.accumulation.name) for item in items if item.accumulation and self.cascades(item.accumulation)]
+        accumulations = [item.accumulation for item in items if item.accumulation is not None]
+        sums = [cname(a.name) for a in accumulations if self.cascades(a)]
         full = [
             f"for (; {name}_block + {lanes} <= {f'{name}_part' if sums else high}; {name}_block += {lanes}) {{",
             *indent(self._prefetch(items, name)),

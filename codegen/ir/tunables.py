@@ -31,6 +31,8 @@ class Settings:
     """Matrix products in the order that costs least, and those of short integers by kernels for these."""
     attention: str = "masked"
     """Attention with a kernel of its own: none (``library``), where keys may be hidden (``masked``) or ``all``."""
+    channels_last: bool = False
+    """Library convolutions read and write channels last, as what is between them does."""
     in_place: bool = True
     """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
     lanes: int = 32
@@ -92,6 +94,8 @@ class Features:
     """Whether matrix products could be others than those that were captured."""
     attention: bool = False
     """Whether there is attention with a kernel of its own."""
+    convolutions: bool = False
+    """Whether there are library convolutions that could have their channels last."""
     in_place: bool = False
     large_outputs: bool = False
     several_anchors: bool = False
@@ -143,6 +147,7 @@ DOMAINS: dict[str, Domain] = {
     "tile": _when(lambda t: t.columns, 256, 64, 128, 512),
     "reassociate": _when(lambda t: t.products, True, False),
     "attention": _when(lambda t: t.attention, "masked", "library", "all"),
+    "channels_last": _when(lambda t: t.convolutions, False, True),
     "in_place": _when(lambda t: t.in_place, True, False),
     "serial_below": _when(lambda t: t.elements < 1 << 20, 32768, 4096, 262144),
     "threads": _threads,

@@ -4,6 +4,7 @@ from ...schemas import Ref
 from ..ir.loops import Kernel, buffers_read
 from ..ir.poly import Poly
 from ..ir.scalar import Scalar, walk_all
+from .library_convolutions import CONVOLUTION_LAST
 from .plan import Plan
 from .pointwise import base_name
 
@@ -21,7 +22,7 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
     written, returned = output.kwargs, plan.returned
     for source in dict.fromkeys((*buffers_read(kernel.roots()), *written)):
         node = plan.nodes[source]
-        is_fresh = node.op == "call" and base_name(node.target) in _FRESH
+        is_fresh = node.op == "call" and (base_name(node.target) in _FRESH or node.target == CONVOLUTION_LAST)
         if not (is_fresh or source in written) or source in sources.values() or not plan.is_only_user(kernel, source):
             continue
         offsets = _places(kernel.roots(), source)

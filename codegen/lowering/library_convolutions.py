@@ -14,6 +14,9 @@ from .windows import call
 _TARGET = "aten.convolution.default"
 TUNED = "aten._convolution.default"
 """The operator that takes as arguments what ``convolution`` reads from global settings."""
+CONVOLUTION_LAST = "ks.convolution_last"
+"""A library convolution whose result has its channels last; its arguments are those of ``aten.convolution``, or of
+``aten._convolution``, and its input is a view with the usual order of dimensions."""
 CONVOLUTIONS = (_TARGET, TUNED)
 TF32_PERMITTED = '''def _constant(function):
     """What torch.compiler.assume_constant_result does, after importing the compiler: that takes five seconds."""

@@ -10,13 +10,13 @@ from ..ir.common_subexpressions import name_repeated
 from ..ir.error_bounds import NO_BOUNDS, ErrorBounds
 from ..ir.tunables import SHIFTED_ERROR
 from ..lowering.anchors import is_special
+from ..lowering.channels_last import library_call
 from ..lowering.coverage import elsewhere
-from ..lowering.library_convolutions import TF32_PERMITTED, TUNED
+from ..lowering.library_convolutions import CONVOLUTION_LAST, TF32_PERMITTED, TUNED
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.plan import Plan
 from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
-from .channels_last import CONVOLUTION_LAST, library_call
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
 from .launch_table import KIND, MOST_LISTED, LaunchTable, launches_literal

@@ -4,13 +4,13 @@ from ...schemas import Graph
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.poly import product
 from ..ir.scalar import COSTLY, walk_all
+from ..lowering.channels_last import is_taken_transposed
 from ..lowering.library_convolutions import CONVOLUTIONS
 from ..lowering.normal import VARIANCES
 from ..lowering.online import online_pairs
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from .chain import CHAIN
-from .channels_last import is_taken_transposed
 from .convolution import CONVOLUTION
 from .prepare import Sizes, prepare
 from .products import is_product

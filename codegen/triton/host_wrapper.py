@@ -6,11 +6,10 @@ from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
-from ..lowering.aten import call, makes_tensor, pyname, unbacked
+from ..lowering.aten import makes_tensor, pyname, unbacked
 from ..lowering.in_place import renewed
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
-from .channels_last import CONVOLUTION_LAST, library_call, result_last
 from .launch import TritonKernel
 from .layout import Layout, layout_of
 from .source import TritonLibrary
@@ -62,8 +61,7 @@ class TritonHostWrapper(HostWrapper):
         if node.name in self.printed.replaced:
             self._run_all(node.name, self.printed.replaced[node.name])
             return
-        is_last = node.target == CONVOLUTION_LAST
-        text = f"{call(library_call(node), self._tensor)}{result_last(node)}" if is_last else call(node, self._tensor)
+        text = self._library_call(node)
         if makes_tensor(node):
             text = f"{text[:-1]}, device=device)"
         self.lines.append(f"{node.expr or pyname(node.name)} = {text}")

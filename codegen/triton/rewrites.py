@@ -8,6 +8,7 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
+from ..lowering.channels_last import channels_last
 from ..lowering.depthwise import spell_depthwise
 from ..lowering.extremes import spell_extremes
 from ..lowering.library_convolutions import CONVOLUTIONS, kept_convolutions, library_convolutions
@@ -21,7 +22,6 @@ from ..lowering.wide_attention import spell_wide_attention
 from ..lowering.windows import call
 from .attention import fuse_attention
 from .chain import fuse_chains
-from .channels_last import channels_last
 from .convolution import fuse_convolutions
 from .library_attention import library_attention
 from .tunables import FULL_BOUND, TRANSPOSED_TOO, GpuSettings

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from compared import Pair
+from compared import Pair, facts_of
+from graphs import HARDWARE
 from torch import nn
 
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import plan_of
 from kernelswarm.codegen.ir.tunables import Settings
 from kernelswarm.hardware.capture.capture import capture
@@ -52,18 +54,68 @@ class Points(nn.Module):
         return values, places, features.amin(1).min(-1).indices
 
 
+class Inverted(nn.Module):
+    """Every channel by itself between two that mix them, with a norm over groups and an attention to channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Conv2d(8, 24, 1, bias=False), nn.Conv2d(24, 8, 1)
+        self.deep, self.norm = nn.Conv2d(24, 24, 3, padding=1, groups=24), nn.GroupNorm(4, 24)
+        self.squeeze = nn.Linear(24, 24)
+
+    def forward(self, x: Any) -> Any:
+        y = F.mish(self.norm(self.deep(F.relu6(self.wide(x)))))
+        y = y * torch.sigmoid(self.squeeze(y.mean((2, 3))))[:, :, None, None]
+        return x + self.narrow(F.pad(y, (1, 0))[..., 1:]), y.flatten(1).amax(1)
+
+
+class Volumes(nn.Module):
+    """Three dimensions, with what pools of the library read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Conv3d(4, 8, 3), nn.BatchNorm3d(8), nn.Conv3d(8, 4, 1)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(F.max_pool3d(F.gelu(self.norm(self.first(x))), 2)).softmax(1)
+
+
 CASES = {
+    "inverted": (Inverted, lambda: [torch.randn(2, 8, 9, 12)], lambda: [torch.randn(3, 8, 4, 5)]),
+    "volumes": (Volumes, lambda: [torch.randn(2, 4, 8, 9, 10)], lambda: [torch.randn(1, 4, 6, 6, 7)]),
     "levels": (Levels, lambda: [torch.randn(2, 3, 16, 24)], lambda: [torch.randn(1, 3, 8, 6)]),
     "points": (Points, lambda: [torch.randn(2, 3, 50)], lambda: [torch.randn(1, 3, 7)]),
 }
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_networks_with_convolutions_are_right_at_every_size(name: str, folder: Path) -> None:
+def test_networks_with_convolutions_are_right_at_every_size(name: str, last: bool, folder: Path) -> None:
     module, *makers = CASES[name]
-    pair = Pair(module().eval(), makers[0](), "cpp", folder / f"{name}.py")
+    pair = Pair(module().eval(), makers[0](), "cpp", folder / f"{name}_{last}.py", channels_last=last)
     for maker in makers:
         pair.call(maker, falls_back=False)
+        assert [result.stride() for result in results(pair.kernel(*maker()))] == [
+            result.stride() for result in results(pair.target(*maker()))
+        ]
+
+
+def results(given: Any) -> list[torch.Tensor]:
+    """Tensors that a call returned."""
+    return list(given) if isinstance(given, tuple) else [given]
+
+
+def test_channels_last_is_a_draft_where_it_changes_something() -> None:
+    facts = {
+        name: facts_of(capture(module().eval(), makers[0]()), module()) for name, (module, *makers) in CASES.items()
+    }
+    tunables = {name: CODEGEN_BACKENDS["cpp"].tunables(f.graph, HARDWARE) for name, f in facts.items() if f.graph}
+    assert {name: "channels_last" in (values or ()) for name, values in tunables.items()} == {
+        "inverted": True,
+        "volumes": True,
+        "levels": True,
+        "points": False,
+    }
 
 
 def convolutions(function: Any, inputs: list[Any]) -> list[tuple[str, bool]]:

@@ -12,17 +12,14 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
-from ..lowering.depthwise import is_depthwise
-from ..lowering.library_convolutions import CONVOLUTIONS, is_kept
-from ..lowering.lower import PIECEWISE
-from ..lowering.pointwise import base_name, is_pointwise
-from ..lowering.reductions import describe, is_reduction
-from ..lowering.views import VIEWS
-from ..lowering.windows import call
+from .depthwise import is_depthwise
+from .library_convolutions import CONVOLUTION_LAST, CONVOLUTIONS, is_kept
+from .lower import PIECEWISE
+from .pointwise import base_name, is_pointwise
+from .reductions import describe, is_reduction
+from .views import VIEWS
+from .windows import call
 
-CONVOLUTION_LAST = "ks.convolution_last"
-"""A library convolution whose result has its channels last; its arguments are those of ``aten.convolution``, or of
-``aten._convolution``, and its input is a view with the usual order of dimensions."""
 _PLANE, _SPACE = 4, 5
 """Dimensions of what is convolved in two dimensions, and in three."""
 _ALIGNED = 4
@@ -44,6 +41,12 @@ def channels_last(graph: Graph, transposed: bool = False) -> Graph:
             graph = structs.replace(graph, nodes=tuple(rewriting.nodes))
             last |= rewriting.rewritten
     return _in_usual_order(graph, last) if last else graph
+
+
+def has_channels_last(graph: Graph) -> bool:
+    """Whether :func:`channels_last` changes the graph."""
+    before = {node.name: node for node in graph.nodes}
+    return any(_Rewriting(before, False, rank).takes(node) for rank in (_PLANE, _SPACE) for node in graph.nodes)
 
 
 def is_taken_transposed(convolution: Node) -> bool:
