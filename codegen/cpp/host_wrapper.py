@@ -7,7 +7,6 @@ from ...schemas import Graph, Node, Ref, TensorMeta
 from ..ir.loops import Kernel, SpecialKernel
 from ..lowering.aten import argument, call, ending, pyname, unbacked
 from ..lowering.channels_last import library_call, result_last
-from ..lowering.library_convolutions import CONVOLUTION_LAST
 from ..lowering.normal import SEGMENT_OF
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -74,8 +73,7 @@ class HostWrapper:
         self.present.add(node.name)
 
     def _library_call(self, node: Node) -> str:
-        is_last = node.target == CONVOLUTION_LAST
-        return f"{call(library_call(node), self._tensor)}{result_last(node)}" if is_last else call(node, self._tensor)
+        return f"{call(library_call(node), self._tensor)}{result_last(node)}"
 
     def _pointer(self, name: str) -> str:
         """Address of a value's contiguous elements."""

@@ -55,13 +55,15 @@ def is_taken_transposed(convolution: Node) -> bool:
 
 
 def library_call(node: Node) -> Node:
-    """The call of PyTorch that a node of :data:`CONVOLUTION_LAST` stands for."""
+    """The call of PyTorch that a node stands for: itself, but for one of :data:`CONVOLUTION_LAST`."""
+    if node.target != CONVOLUTION_LAST:
+        return node
     return structs.replace(node, target=CONVOLUTIONS[len(node.args) > 9])
 
 
 def result_last(node: Node) -> str:
-    """What makes the result of that call the one that a node of :data:`CONVOLUTION_LAST` has."""
-    return f".permute{_last(len(node.values[0].shape))}"
+    """What makes the result of that call the one that the node has, as text behind it."""
+    return f".permute{_last(len(node.values[0].shape))}" if node.target == CONVOLUTION_LAST else ""
 
 
 @dataclass

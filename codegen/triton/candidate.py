@@ -156,7 +156,7 @@ class _Written:
         """Operators left to PyTorch."""
         gone = {*self.library.fused, *self.library.replaced}
         externs = [n for n in self.plan.externs if n.name not in gone and n.target != "operator.getitem"]
-        return [(library_call(n) if n.target == CONVOLUTION_LAST else n).target for n in externs]
+        return [library_call(node).target for node in externs]
 
 
 def _texts(libraries: Sequence[TritonLibrary]) -> list[str]:
