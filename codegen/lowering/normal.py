@@ -107,7 +107,10 @@ def _call(name: str, target: str, args: tuple[Arg, ...], meta: TensorMeta, **kwa
 
 
 def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
-    """``var`` and ``var_mean``: mean of squared distances from the mean, divided by ``n - correction``."""
+    """``var`` and ``var_mean``: mean of squared distances from the mean, divided by ``n - correction``.
+
+    PyTorch divides by 0 where that is less, and takes fractions: it keeps what may come to that.
+    """
     assert isinstance(node.args[0], Ref)
     source = by_name[node.args[0].name].values[0]
     rank = len(source.shape)
@@ -123,7 +126,10 @@ def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     full = TensorMeta(shape=source.shape, dtype=compute_dtype(result.dtype), example=source.example)
     axes = Items(items=dims)
     count = product(shape_of(by_name[node.args[0].name])[d] for d in dims)
-    degrees = Expr(value=python_poly(count - int(correction)))  # type: ignore[arg-type]
+    least = 1 if count.constant is None else count.constant
+    if not isinstance(correction, int | float) or correction != int(correction) or correction > least:
+        return [node]
+    degrees = Expr(value=python_poly(count - int(correction)))
     single = base_name(node.target) == "var"
     last = name if single else f"{name}_item0"
     flat = Items(items=(result.shape and tuple(_size(s) for s in result.shape)) or ())
