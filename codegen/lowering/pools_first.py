@@ -56,6 +56,8 @@ def _source(node: Node, nodes: Mapping[str, Node]) -> Node | None:
     if len(source.values) != 1 or not is_float(source.values[0].dtype):
         return None
     rank = len(source.values[0].shape) - 2
+    if rank < 1:
+        return None
     if node.target == _MEAN:
         dims = node.args[1]
         listed = dims.items if isinstance(dims, Items) else ()

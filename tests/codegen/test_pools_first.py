@@ -91,3 +91,8 @@ class Means(nn.Module):
 def test_means_of_planes_and_volumes():
     graph = pools_first(graph_of(Means(), 2, 3, 8, 6))
     assert sum("before" in node.name for node in graph.nodes) == 2
+
+
+def test_a_mean_of_one_number_stays():
+    graph = capture(lambda x: x.mean(0), [torch.tensor(2.0)])
+    assert pools_first(graph) == graph
