@@ -19,6 +19,10 @@ from ..model.tokens import estimated_tokens
 
 Turn = dict[str, Any]
 
+_LONG = ("messages", "tools")
+"""What goes into a request past the SDK, which compares every part of it with the types that it may have: of a long
+conversation 80 ms, in which nobody else has the event loop."""
+
 
 class CompletionsWire:
     """One conversation over the Chat Completions API."""
@@ -51,7 +55,9 @@ class CompletionsWire:
             openai.APIError: whatever the SDK says.
         """
         answer = _Answer()
-        stream = await self._sdk.chat.completions.create(**body)
+        short = {name: value for name, value in body.items() if name not in _LONG}
+        long = {name: value for name, value in body.items() if name in _LONG}
+        stream = await self._sdk.chat.completions.create(**short, messages=[], extra_body=long)
         async with stream:
             try:
                 async for chunk in stream:
