@@ -10,6 +10,7 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import operators_at_limits  # noqa: F401 - registers its own
 import operators_over_time  # noqa: F401 - registers its own
 import torch
 from operators import CASES

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import interpreted  # noqa: F401
 import operators
+import operators_at_limits  # noqa: F401 - registers its own
 import operators_over_time  # noqa: F401 - registers its own
 import torch
 import triton_chains_cases

@@ -20,8 +20,8 @@ from ..model.tokens import estimated_tokens
 Turn = dict[str, Any]
 
 _LONG = ("messages", "tools")
-"""What goes into a request past the SDK, which compares every part of it with the types that it may have: of a long
-conversation 80 ms, in which nobody else has the event loop."""
+"""What goes into a request past the SDK, which compares every part of it with the types that it may have: 11 ms for 56
+messages on a quiet core, 83 ms of a busy one, in which nobody else has the event loop."""
 
 
 class CompletionsWire:
