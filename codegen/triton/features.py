@@ -55,7 +55,7 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         convolutions=bool(own),
         windows=spell_windows(graph) != graph,
         library_convolutions=bool(library),
-        several_convolutions=len(library) + len(own) > 1,
+        convolution_count=len(library) + len(own),
         transposed_convolutions=len(transposed),
         only_transposed=len(transposed) == len(library) + len(own),
         chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),

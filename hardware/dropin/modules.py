@@ -41,7 +41,7 @@ class Finished:
     def constructor_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Those that were searched, by position and by name, without moving anybody's random numbers."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)
             returned: Any = getattr(self.reference, "get_init_inputs", list)()
         return positional_and_named(self.reference.Model, returned)
 

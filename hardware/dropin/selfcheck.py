@@ -17,7 +17,7 @@ import torch
 
 from .bridge import derived
 from .conditions import leaves
-from .constructor import by_position, call_once
+from .constructor import by_position, call_once, made_on
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
@@ -81,7 +81,6 @@ class Carried:
         self._model: Any = None
         self._drop_in: Any = None
         if self._searched["is_module"]:
-            torch.manual_seed(0)
             self._model = self._sized(self._reference.Model)
 
     @property
@@ -138,7 +137,10 @@ class Carried:
 
     def _sized(self, make: Callable[..., Any]) -> Any:
         """A module whose layers all have their sizes."""
-        module = self._file["FINISHED"].made(make).to(self.device)
+        device = torch.device(self.device)
+        arguments = self._file["FINISHED"].constructor_arguments()
+        module, _ = made_on(device, make, arguments, lambda: torch.manual_seed(0))
+        module = module.to(device)
         call_once(module, lambda: self._listed(module.forward, self._reference.get_inputs()))
         return module
 

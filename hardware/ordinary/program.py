@@ -178,14 +178,20 @@ class _Problem:
             returned: Any = getattr(self._module, "get_init_inputs", list)()
             make = self._module.Model
             self._positional, self._named = self._passing.positional_and_named(make, returned)
-            _seed(command["seed"])
-            # Made in main memory: so its weights are the same on every device.
-            self._model = make(*self._positional, **self._named)
-            self._passing.call_once(self._model, lambda: self._drawn(command["seed"]))
+            self._model, self._place = self._made(make, self.device)
+            first = self._on_device if self._place == self.device else list
+            self._passing.call_once(self._model, lambda: first(self._drawn(command["seed"])))
             self._model = self._model.to(self.device)
             parameters = dict(self._model.named_parameters())
             for name, exponent in command["weight_exponents"].items():
                 parameters[name].detach().mul_(2.0**exponent)
+
+    def _made(self, make: Call, place: torch.device) -> tuple[Any, torch.device]:
+        """A module with weights from the seed, which ``place`` draws if it can, and who drew them."""
+        made: tuple[Any, torch.device] = self._passing.made_on(
+            place, make, (self._positional, self._named), lambda: _seed(self._weight_seed)
+        )
+        return made
 
     def draw(self, seed: int) -> list[Any]:
         """Inputs of the timed shape, and cotangents where the problem asks for the backward pass."""
@@ -241,8 +247,7 @@ class _Problem:
         module = _imported("best", text)
         if not self._is_module:
             return self._passes(module.kernel, getattr(module, "backward", None))
-        _seed(self._weight_seed)
-        model, weights = module.ModelNew(*self._positional, **self._named).to(self.device), self._model.state_dict()
+        model, weights = self._made(module.ModelNew, self._place)[0].to(self.device), self._model.state_dict()
         if model.state_dict().keys() == weights.keys():
             # Else it is a file that makes its own, from the same seed.
             model.load_state_dict(weights)

@@ -92,6 +92,27 @@ def test_a_measured_algorithm_may_run_in_tf32_where_the_reference_may():
     assert "2, True, False, True, _tf32_permitted())" in text and text.count(TF32_PERMITTED) == 1
 
 
+def network(count):
+    """Convolutions of one shape, each with its ReLU."""
+    ones, none = Items(items=(1, 1)), Items(items=(0, 0))
+    shape = ("s0", 32, "s1", 30)
+    nodes = [source("x", *shape), source("w", 32, 32, 3, 3)]
+    for number in range(count):
+        read = f"relu{number - 1}" if number else "x"
+        attributes = (read, "w", None, ones, ones, ones, False, none, 1)
+        nodes.append(call(f"conv{number}", "convolution.default", attributes, *shape))
+        nodes.append(call(f"relu{number}", "relu.default", (f"conv{number}",), *shape))
+    return graph(*nodes, outputs=[f"relu{count - 1}"])
+
+
+@pytest.mark.parametrize(("count", "values"), [(8, (True, False)), (9, (False, True))])
+def test_few_convolutions_are_measured_by_default(count, values):
+    """Measuring takes longer than anything else in a process that calls a deep network once."""
+    assert CODEGEN_BACKENDS["triton"].tunables(network(count), graphs.HARDWARE)["tuned"] == values
+    (first,) = drafts(network(count), 1, IN_TF32)
+    assert ("aten._convolution.default" in first.source) == values[0]
+
+
 def pools(first, second):
     sizes = [Items(items=(n, n)) for n in (first, second)]
     return graph(

@@ -6,8 +6,10 @@ from typing import Any
 import torch
 
 from ....schemas import FROM_SEED
+from ...dropin.constructor import made_on
 from ...processes import objects
 from ...processes.arguments import Mapping, Values
+from ...processes.messages import HOST
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words
 from ..tensors import tensor_placement, values
 from ..tensors.likeness import same
@@ -31,16 +33,22 @@ def build_model(module: Any, setup: Sequence[Any]) -> tuple[torch.nn.Module, Ado
     Raises:
         Refused: there is none, or it cannot be made.
     """
-    positional, named, weights, beside, seed = setup
+    positional, named, weights, beside, seed, on_device = setup
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
     positional, named = objects.of_own_classes((positional, named))
-    seed_everything(seed)
-    model: torch.nn.Module = attempt(
-        lambda: make(*positional, **named).to(tensor_placement.current_device().device), "load"
-    )
+    device = tensor_placement.current_device().device
+    drawn_by = device if on_device else torch.device(HOST)
+    made, place = attempt(lambda: made_on(drawn_by, make, (positional, named), lambda: seed_everything(seed)), "load")
+    model: torch.nn.Module = attempt(lambda: made.to(device), "load")
     adoption = attempt(lambda: adopt(model, weights), "load")
+    if adoption.how == FROM_SEED and place != drawn_by:
+        raise Refused(
+            "ModelNew makes weights of its own, and not where the reference's are drawn: its constructor fails under "
+            f"`with torch.device({str(drawn_by)!r})`, or keeps tensors that are no parameters or buffers",
+            kind="load",
+        )
     for name, member in held(model).items():
         if member.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):
             _load(name, member, beside[name])
@@ -70,7 +78,7 @@ class CandidateState:
         self._model = model
         self._setup, self._source = setup, source
         self._start = Start(model)
-        _, _, weights, beside, _ = setup.items
+        _, _, weights, beside, *_ = setup.items
         assert isinstance(weights, Mapping) and isinstance(beside, Mapping)
         self._weights = {adoption.name(name): spec for name, spec in weights.items.items() if adoption.how != FROM_SEED}
         """Where each weight lies, by the module's own names; nothing of a module that made its own."""

@@ -50,6 +50,8 @@ class Setup(NamedTuple):
     """Buffers that ``state_dict`` leaves out, and attributes."""
     seed: int
     """Under which the reference's module was constructed; inputs have others."""
+    on_device: bool
+    """Whether the device's generator drew the reference's weights."""
 
 
 def beside(module: Any, weights: dict[str, torch.Tensor]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The validation process: finds out whether a problem can be searched, and all that the search must know of it."""
 
+import contextlib
 import math
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +61,11 @@ def validated(problem: Open) -> ProblemValidated:
     _check_tolerance(reference, problem)
     main = drawn(reference, problem, reference.shapes[0])
     others = (_stand_ins(drawn(reference, problem, name)) for name in reference.shapes[1:])
-    captured = _capture(reference, _stand_ins(main), others)
-    further = {
-        name: _capture(reference, _stand_ins(drawn(reference, problem, name))) for name in list(reference.timed)[1:]
-    }
+    with _weights_stood_in_for(reference.module):
+        captured = _capture(reference, _stand_ins(main), others)
+        further = {
+            name: _capture(reference, _stand_ins(drawn(reference, problem, name))) for name in list(reference.timed)[1:]
+        }
     reference.move_to_device()
     examination = examined(reference, problem, main)
     parameters = _parameters(examination.reference)
@@ -101,6 +103,21 @@ def _stand_ins(inputs: list[Any]) -> list[Any]:
     """Inputs to capture with, in main memory: the graph names no device, and candidates put their tensors where the
     inputs are. Capturing knows nothing of large ones but sizes, and to copy 6 GB from a device takes 6 s."""
     return [values.mapped(value, _stand_in) for value in inputs]
+
+
+@contextlib.contextmanager
+def _weights_stood_in_for(module: torch.nn.Module | None) -> Iterator[None]:
+    """The same of parameters and buffers that a device drew."""
+    registered = [] if module is None else [*module.parameters(), *module.buffers()]
+    tensors = [tensor for tensor in registered if tensor.device.type != HOST]
+    drawn_data = [tensor.data for tensor in tensors]
+    try:
+        for tensor, data in zip(tensors, drawn_data, strict=True):
+            tensor.data = _stand_in(data)
+        yield
+    finally:
+        for tensor, data in zip(tensors, drawn_data, strict=True):
+            tensor.data = data
 
 
 def _stand_in(tensor: torch.Tensor) -> torch.Tensor:

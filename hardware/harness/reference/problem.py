@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from ....schemas import ProblemFormat
-from ...dropin.constructor import by_position, call_once, positional_and_named
+from ...dropin.constructor import by_position, call_once, made_on, positional_and_named
 from ...processes.messages import HOST
 from ..calls import backward, state
 from ..calls.answering import Refused, attempt
@@ -203,17 +203,19 @@ class KernelBenchReference:
         try:
             self._arguments = _constructor_arguments(make, attempt(get_init), problem)
             check_packable(self._arguments, problem)
-            # Once more, as KernelBench does: a candidate may make its weights itself, from the same seed.
-            seed_everything(problem.seed)
-            positional, named = self._arguments
-            self._model: torch.nn.Module = attempt(lambda: make(*positional, **named))
+            self._model: torch.nn.Module
+            # Seeded once more, as KernelBench does: a candidate may make its weights itself, from the same seed.
+            self._model, place = attempt(
+                lambda: made_on(current_device().device, make, self._arguments, lambda: seed_everything(problem.seed))
+            )
+            self._is_on_device = place.type != HOST
         except Refused as refused:
             given = "Model(*get_init_inputs()) fails"
             if get_init is list:
                 given = "Model() fails (what get_init_inputs() returns is passed to it; the file has no such function)"
             raise explained(refused, problem, given) from None
         try:
-            attempt(lambda: call_once(self._model, lambda: self._drawn(problem.seed)))
+            attempt(lambda: call_once(self._model, self._first_inputs))
         except Refused as refused:
             raise explained(refused, problem, "has lazy layers, and its first call fails") from None
         scale_weights(self._model, problem.weight_exponents)
@@ -250,6 +252,8 @@ class KernelBenchReference:
     def move_to_device(self) -> None:
         """Move the model to where this process keeps its tensors."""
         self.restart()
+        if self._is_on_device:
+            return
         self._model = self._model.to(current_device().device)
         self._start = self._started()
 
@@ -259,6 +263,11 @@ class KernelBenchReference:
         if inputs is None:
             inputs = self._drawn(seed)
         return _with_cotangents(inputs, self._model, seed, self._problem) if self.backward else inputs
+
+    def _first_inputs(self) -> list[Any]:
+        """What lazy layers take their sizes from."""
+        drawn = self._drawn(self._problem.seed)
+        return to_device(drawn) if self._is_on_device else drawn
 
     def _drawn(self, seed: int) -> list[Any]:
         seed_everything(seed)
@@ -286,7 +295,8 @@ class KernelBenchReference:
         """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
         self.restart()
         weights = dict(self._model.state_dict())
-        return state.Setup(*self._arguments, weights, state.beside(self._model, weights), self._problem.seed)
+        beside = state.beside(self._model, weights)
+        return state.Setup(*self._arguments, weights, beside, self._problem.seed, self._is_on_device)
 
     def precise(
         self,
