@@ -145,8 +145,7 @@ class Device:
     async def _validated(self, problem: Problem, memory_bytes: int) -> ProblemFacts:
         async with self._lease.compiling():
             await self._launcher.start()
-        async with self._lease.shared():
-            return await validate_problem(self._launcher, problem, self.accelerator, memory_bytes)
+        return await validate_problem(self._launcher, self._lease, problem, self.accelerator, memory_bytes)
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines for every timed shape and time them once; later calls return the same report."""
@@ -220,9 +219,13 @@ class Device:
         self, problem: Problem, source: str, compile_report: CompileReport, check: judging.Check
     ) -> VerifyReport:
         # Before the lease: whoever times a large candidate waits for that with this in hand.
-        async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
+        async with (
+            self._alone_if_large(problem) as cases,
+            self._lease.shared() as share,
+            self._launcher.getting_ready(),
+        ):
             seconds = self._pool.candidate_seconds
-            return await judging.verify(self._launcher, cases, problem, source, compile_report, seconds, check)
+            return await judging.verify(self._launcher, cases, problem, source, compile_report, seconds, check, share)
 
     async def profile(
         self,
@@ -364,8 +367,8 @@ class Device:
         """
         cases = self._cases_of(problem)
         if cases.large is None:
-            async with self._lease.shared():
-                await cases.prepare()
+            async with self._lease.shared() as share:
+                await cases.prepare(share)
         async with self._large[problem.sha256] if cases.large else contextlib.nullcontext():
             yield cases
 

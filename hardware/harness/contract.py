@@ -3,8 +3,8 @@
 from ...schemas import ContractProperty
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
-from ..machine.slices import DRAIN_SECONDS, NO_LIMIT, in_slices
-from ..processes.messages import HOST, Failure
+from ..machine.slices import NO_LIMIT, in_slices
+from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .calls.answering import describe
 from .launcher import Launcher
@@ -31,10 +31,7 @@ async def contract_of(
     command = CheckContract(source=source, artifacts=str(launcher.artifacts), built=built)
     try:
         answer, _ = await in_slices(
-            lambda: worker.ask(command, ContractChecked, seconds=NO_LIMIT),
-            *(lease, worker.send),
-            limit_s=seconds,
-            drain_s=0.0 if launcher.device == HOST else DRAIN_SECONDS,
+            lambda: worker.ask(command, ContractChecked, seconds=NO_LIMIT), lease, worker.send, limit_s=seconds
         )
     except TimeoutError:
         return _broken(f"it did not end within {seconds:g} s")

@@ -86,7 +86,7 @@ class InputSetPool:
         numbers = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
         cases = {number: self._cases.plan(Planned(main.shape, drawn.seeds[number])) for number in numbers[:judged]}
         # What takes another path while it is timed meets harder inputs there, too.
-        harder = [case for case in await self._cases.derived_cases() if fits(case, main.shape, drawn)]
+        harder = [case async for case in self._cases.derived_cases() if fits(case, main.shape, drawn)]
         for number, case in zip(numbers[judged : judged + count // HARDER_OF], harder, strict=False):
             if len(inputs) > 1:
                 inputs[number] = case.inputs

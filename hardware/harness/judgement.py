@@ -116,6 +116,22 @@ def late(seconds: float, step: str, shape: str, seed: int | None, printed: str) 
     return judged(Verdict.timeout, f"{step} did not end within {seconds:g} s", shape=shape, seed=seed, log=printed)
 
 
+def check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: Case, earlier_seed: int) -> None:
+    """No output of a call on ``case`` may lie in the memory of those of an ``earlier`` call, which are still in use.
+
+    Raises:
+        Judged: ``stale_output``.
+    """
+    for index, output in enumerate(outputs):
+        for earlier_output in earlier:
+            if max(output.begin, earlier_output.begin) < min(output.end, earlier_output.end):
+                message = (
+                    f"output {index} lies in the memory of an output of an earlier call (seed {earlier_seed}) that is "
+                    "still in use"
+                )
+                raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
+
+
 def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shape: str, seed: int) -> None:
     """Number, type, dtype and shape of the outputs, and whether each element has memory of its own.
 

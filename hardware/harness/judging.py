@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from ...schemas import CompileReport, Problem, Verdict, VerifyReport
+from ..machine.lease import Share
 from .judgement import Judged
 from .launcher import Launcher
 from .limits import limit_of
@@ -28,21 +29,23 @@ async def verify(
     compiled: CompileReport,
     seconds: float,
     check: Check = Verification.check_everything,
+    share: Share | None = None,
 ) -> VerifyReport:
     """Judge a candidate by ``check``. Every fault of it is a verdict.
 
     What is wrong outside the call that the problem names is none (:mod:`.limits`): it is judged anew within limits.
+    Between two cases whoever waits for the machine has it, whose ``share`` this is.
 
     Raises:
         HarnessError: reference or fork server cannot be kept alive.
     """
     began = time.monotonic()
-    report, limit = await _verify(launcher, host, problem, source, compiled, seconds, check, ())
+    report, limit = await _verify(launcher, host, problem, source, compiled, seconds, check, share, ())
     while limit:
         report, limit = await _verify(
-            launcher, host, problem, source, compiled, seconds, check, (*report.limits, limit)
+            launcher, host, problem, source, compiled, seconds, check, share, (*report.limits, limit)
         )
-    return replace(report, seconds=time.monotonic() - began)
+    return replace(report, seconds=time.monotonic() - began - (share.waited_s if share else 0.0))
 
 
 async def _verify(
@@ -53,12 +56,13 @@ async def _verify(
     compiled: CompileReport,
     seconds: float,
     check: Check,
+    share: Share | None,
     limits: tuple[str, ...],
 ) -> tuple[VerifyReport, str]:
     """The verdict within ``limits``, and the limit within which it may be another one."""
     worker = await started(launcher, compiled)
     worker.yield_to_others()
-    verification = Verification(host, UntrustedCandidate(worker, seconds, limits=limits))
+    verification = Verification(host, UntrustedCandidate(worker, seconds, limits=limits), share)
     verdict, evidence, loaded, further = Verdict.correct, None, Loaded(), ""
     try:
         loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)

@@ -14,7 +14,7 @@ from .judgement import Judged, check_form, judged
 from .messages.batch import Batch, Form, Warm
 from .messages.commands import Output
 from .messages.timing import Time, Timed
-from .process_checks import ProcessChecks, start_counting
+from .process_checks import ProcessChecks, must_be_right_when_timed, start_counting
 from .redraws import NARROW
 from .state_verification import check_form as check_form_of_state
 from .timing import interleaved
@@ -25,7 +25,7 @@ from .timing.one_by_one import time_one_by_one
 from .timing.read_batches import ReadBatches
 from .timing.timekeeping import MOST_CHECKED, CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
-from .verification import Verification, must_be_right_when_timed
+from .verification import Verification
 
 TAKEN_BYTES = 128 << 20
 """So much of a process's outputs is read and compared, but one of each batch that is read."""

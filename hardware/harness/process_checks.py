@@ -8,13 +8,16 @@ from statistics import median
 from ...schemas import Verdict
 from ..machine.floors import Floor
 from ..profilers import CounterSession
+from . import state_verification
 from .baseline_process import BaselineProcess
-from .judgement import judged
+from .inputs.case import Case
+from .judgement import explain_numbers, judged, wrong
+from .messages.commands import Compared
 from .redraws import NARROW
 from .timed_shape import TimedShape
 from .timing.interleaved import Implementation
 from .untrusted import UntrustedCandidate
-from .verification import Verification, must_be_right_when_timed, run_on
+from .verification import Verification, run_on
 
 _FINAL_SLOT = 1001
 
@@ -67,3 +70,16 @@ def start_counting(session: CounterSession, pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> None:
+    """Judge what a timed call left, or one after it.
+
+    Raises:
+        Judged: it is wrong; the message ends with ``hint``.
+    """
+    if not result.ok and result.output >= case.returned:
+        raise state_verification.explained(result, case, " while or after it was timed")
+    if not result.ok:
+        message = f"wrong while or after it was timed: {explain_numbers(result)}{hint}"
+        raise wrong(Verdict.wrong_numbers, message, case, result)

@@ -2,10 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from ...schemas import HarnessError, Problem, ProblemFacts, ReferenceDied, sha256
+from ..machine.lease import Share
 from ..processes import wire
 from ..processes.worker import Worker, WorkerDied
 from .deaths import ended_in_words
@@ -124,8 +125,8 @@ class ReferenceProcess:
             more = more[: LARGE_SEEDS - 1]
         return cases + [await self.case(number) for number in more]
 
-    async def derived_cases(self) -> list[Case]:
-        """The cases on inputs made from the problem's own, those left out on which the reference means nothing."""
+    async def derived_cases(self) -> AsyncIterator[Case]:
+        """The cases on inputs made from the problem's own, in turn, but those on which the reference means nothing."""
         shapes = await self.shapes()
         own = {shape: await self.cases_of(shape) for shape in shapes}
         if not self._derived:
@@ -137,12 +138,12 @@ class ReferenceProcess:
             }
             for shape, variant in planned(sizes, calls, decided=not passing and not self._is_undecided):
                 self._add(shape, variant)
-        cases: list[Case] = []
-        while len(cases) < len(self._derived):
-            cases.append(await self.case(self._derived[len(cases)]))
-            for variant in instead_of(cases[-1].kind) if cases[-1].refused else ():
-                self._add(cases[-1].shape, variant)
-        return [case for case in cases if not case.refused]
+        for number in self._derived:
+            case = await self.case(number)
+            if not case.refused:
+                yield case
+            for variant in instead_of(case.kind) if case.refused else ():
+                self._add(case.shape, variant)
 
     async def further_draw(self, case: Case, index: int) -> Case | None:
         """Draw ``index`` beside that of the derived ``case``, the same for every candidate; None if it is refused."""
@@ -235,17 +236,18 @@ class ReferenceProcess:
         """Have the reference draw input sets; fails as :meth:`case` does."""
         return await self._healed(lambda worker: ask_reference(worker, command, Drawn))
 
-    async def prepare(self) -> None:
-        """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.
+    async def prepare(self, share: Share | None = None) -> None:
+        """Find out whether inputs and outputs are large at any shape. If so, all cases are made now, making way.
 
         What float64 needs for one of them while it is made, a candidate needs as well.
         """
         large = any([(await self.cases_of(shape))[0].is_large for shape in await self.shapes()])
         if large:
-            for shape in await self.timed_shapes():
-                await self.final_case_of(shape)
+            [await self.final_case_of(shape) for shape in await self.timed_shapes()]
             await self.cases_in_a_row()
-            await self.derived_cases()
+            async for _ in self.derived_cases():
+                if share is not None:
+                    await share.make_way()
             await self.held_out_cases()
             await self.gradient_cases()
         self.large = large
@@ -283,8 +285,7 @@ class ReferenceProcess:
         async def ask(worker: Worker) -> Explained:
             await self._ensure_case(worker, case.number)
             command = Explain(case=case.number, output=output, inputs=case.inputs)
-            answer, _ = await ask_reference(worker, command, Explained, [file, case.file])
-            return answer
+            return (await ask_reference(worker, command, Explained, [file, case.file]))[0]
 
         return await self._healed(ask)
 

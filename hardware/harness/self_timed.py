@@ -14,7 +14,7 @@ from .fresh_data import FreshCall, Memoizes
 from .inputs.sizes import bytes_of
 from .judgement import judged
 from .messages.timing import Time, Timed, Upload
-from .process_checks import ProcessChecks, start_counting
+from .process_checks import ProcessChecks, must_be_right_when_timed, start_counting
 from .redraws import NARROW
 from .reference_process import MAIN_SEEDS, Case
 from .timing import clocks, interleaved
@@ -23,7 +23,7 @@ from .timing.clocks import Batch, ClockResult
 from .timing.idle_check import IdleCheck, until_idle
 from .timing.interleaved import Implementation, Part, Plan
 from .untrusted import Taken
-from .verification import EARLY, Verification, must_be_right_when_timed
+from .verification import EARLY, Verification
 
 MOST_DOUBTS = 3
 """Batches in a row whose clocks are far apart are compared with an honest process's, the next ones as well."""

@@ -4,6 +4,8 @@ import asyncio
 import signal
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts, ShapeFacts
+from ..machine.lease import Lease
+from ..machine.slices import NO_LIMIT, in_slices
 from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .inputs.sizes import MAIN_SEEDS, bytes_of, is_large
@@ -25,23 +27,29 @@ WEIGHTS_SEED = 0
 
 
 async def validate_problem(
-    launcher: Launcher, problem: Problem, accelerator: Accelerator | None = None, memory_bytes: int = 0
+    launcher: Launcher, lease: Lease, problem: Problem, accelerator: Accelerator | None = None, memory_bytes: int = 0
 ) -> ProblemFacts:
     """Find out everything the search needs to know of ``problem``; ``accelerator`` is what it will run on.
 
-    ``memory_bytes``: of the accelerator that its tensors may take meanwhile; 0: no limit.
+    The process that does shares ``lease``, and stands still while somebody times something. ``memory_bytes``: of the
+    accelerator that its tensors may take meanwhile; 0: no limit.
 
     Raises:
         ProblemError: it cannot be searched on this pool; one sentence with the way out.
         OutOfMemory: the same, where neighbours or the limit may have been the reason.
         HarnessError: the examining process answered nonsense.
     """
-    worker = await launcher.spawn("admission")
+    async with lease.shared():
+        worker = await launcher.spawn("admission")
     command = ValidateProblem(
         problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name), memory_bytes=memory_bytes
     )
     try:
-        answer, _ = await worker.ask(command, ProblemValidated, seconds=VALIDATION_SECONDS)
+        answer, _ = await in_slices(
+            lambda: worker.ask(command, ProblemValidated, seconds=NO_LIMIT),
+            *(lease, worker.send),
+            limit_s=VALIDATION_SECONDS,
+        )
     except TimeoutError:
         raise ProblemError(
             f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s; use smaller shapes"

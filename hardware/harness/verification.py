@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import itertools
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from ...schemas import CONTIGUOUS, EQUAL_VALUES, FINITE, CaseResult, Verdict
+from ..machine.lease import Share
+from ..machine.slices import make_way
 from ..processes import sealing, wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
@@ -47,6 +50,8 @@ class Verification:
 
     host: ReferenceProcess
     untrusted: UntrustedCandidate
+    share: Share | None = None
+    """Of the machine, which others have in between."""
     results: list[CaseResult] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
     """What it raised at shapes that the problem does not name."""
@@ -64,7 +69,7 @@ class Verification:
             cases = await self.host.cases_of(shape)
             await self._check_shape(cases, again=shape in timed and not cases[0].is_large)
         await self._check_calls_in_a_row()
-        await self._check_each(await self.host.derived_cases(), lambda case: f"on {in_words(case.kind)} inputs")
+        await self._check_each(self.host.derived_cases(), lambda case: f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
         await self.check_unchanged_state((await self.host.timed().cases())[0])
@@ -74,6 +79,7 @@ class Verification:
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
         held: list[tuple[Case, tuple[Output, ...]]] = []
         for index, case in enumerate(cases):
+            await self._make_way()
             # Every second case goes into the tensors of the one before: same address, other contents. The rest comes
             # at fresh addresses, the first of them with poisoned memory.
             reuse = index - 1 if index % 2 and not case.aliased else -1
@@ -93,6 +99,7 @@ class Verification:
         """Calls each of which finds what the one before it left."""
         cases = await self.host.cases_in_a_row()
         for index, case in enumerate(cases):
+            await self._make_way()
             outputs = await self.run(run_on(case, index, poison="torch"), case, [])
             result = await self.compare(index, case, outputs)
             if not result.ok:
@@ -110,18 +117,27 @@ class Verification:
             checked, _ = await self.untrusted.ask(CheckState(), StateChecked, case=case)
             check_unchanged(checked, case, when)
 
-    async def _check_each(self, cases: Sequence[Case], label: Callable[[Case], str]) -> None:
+    async def _make_way(self, comparing: _Comparing | None = None) -> None:
+        """Whoever waits for the machine has it, once nothing is being compared; the candidate stands still."""
+        if self.share is not None and self.share.lease.is_wanted():
+            if comparing is not None:
+                await asyncio.wait({comparing.result})
+            await make_way(self.share, self.untrusted.worker.send)
+
+    async def _check_each(self, cases: AsyncIterable[Case], label: Callable[[Case], str]) -> None:
         """One call each beside those on the problem's own inputs at its own shapes; ``label`` says what is new in it.
 
         An answer is compared while the next call runs: the one waits for the reference, the other for the candidate.
         """
         last: _Comparing | None = None
         async with self._compared_in_the_end() as open_ones:
-            for turn, case in enumerate(cases):
+            slots = itertools.cycle(_TURNS)
+            async for case in cases:
+                await self._make_way(last)
                 before, last = last, None
                 try:
                     with self._labelled(case, label(case)):
-                        last = await self._called(case, _TURNS[turn % 2])
+                        last = await self._called(case, next(slots))
                         open_ones.append(last)
                 except Judged:
                     # What was wrong before counts.
@@ -184,7 +200,8 @@ class Verification:
     async def _check_elsewhere(self, case: Case) -> None:
         """One call at a shape that the problem does not name: the right answer, or an exception that says no."""
         try:
-            await self._check_each([case], lambda case: f"at {case.shape}, a shape that the problem does not name")
+            unnamed = f"at {case.shape}, a shape that the problem does not name"
+            await self._check_each(_all_of([case]), lambda _: unnamed)
         except Judged as error:
             if error.verdict is not Verdict.runtime_error:
                 self.host.disclose(case)
@@ -193,7 +210,7 @@ class Verification:
             # A device that failed says no to everything from then on: who only refused is as right as before.
             own = (await self.host.cases_of((await self.host.shapes())[-1]))[:1]
             refused = f"after it had refused {case.shape}, a shape that the problem does not name"
-            await self._check_each(own, lambda _: refused)
+            await self._check_each(_all_of(own), lambda _: refused)
 
     async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone.
@@ -213,7 +230,7 @@ class Verification:
             message = f"input tensor {ran.mutated} is not what it was before the call"
             raise judged(Verdict.input_mutated, message, shape=case.shape, seed=case.seed)
         for earlier, outputs in held:
-            _check_apart(ran.outputs, outputs, case, earlier)
+            judgement.check_apart(ran.outputs, outputs, case, earlier.seed)
         return ran.outputs
 
     async def _settle(self, held: list[tuple[Case, tuple[Output, ...]]], cases: list[Case], first: int) -> None:
@@ -370,25 +387,6 @@ def _form(case: Case) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(expected.kind, expected.dtype, expected.shape) for expected in case.outputs]
 
 
-def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> None:
-    """Judge what a timed call left, or one after it.
-
-    Raises:
-        Judged: it is wrong; the message ends with ``hint``.
-    """
-    if not result.ok and result.output >= case.returned:
-        raise state_verification.explained(result, case, " while or after it was timed")
-    if not result.ok:
-        message = f"wrong while or after it was timed: {explain_numbers(result)}{hint}"
-        raise wrong(Verdict.wrong_numbers, message, case, result)
-
-
-def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: Case, earlier_case: Case) -> None:
-    for index, output in enumerate(outputs):
-        for earlier_output in earlier:
-            if max(output.begin, earlier_output.begin) < min(output.end, earlier_output.end):
-                message = (
-                    f"output {index} lies in the memory of an output of an earlier call (seed {earlier_case.seed}) "
-                    "that is still in use"
-                )
-                raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
+async def _all_of(cases: Iterable[Case]) -> AsyncIterator[Case]:
+    for case in cases:
+        yield case

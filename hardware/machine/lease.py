@@ -27,6 +27,10 @@ from ...schemas import InputError, Pool
 MOST_IN_A_ROW = 4
 """Exclusive holders of one process in a row, before whoever else waits has a turn."""
 
+DRAIN_SECONDS = 0.25
+"""What a process has launched on an accelerator goes on while it stands still: nobody else is timed for so long. Beside
+such work a right kernel's calls took twenty times what its device said, and it was convicted of tampering."""
+
 PATIENCE_S = 1.0
 """How long somebody waits before it is said that others have the machine."""
 
@@ -102,6 +106,8 @@ class Lease:
     def __init__(self, pool: Pool, home: Path, device: str = "") -> None:
         stem = stem_of(pool, device)
         self._compiling_shares = pool.platform == "cpu"
+        self.drain_s = 0.0 if pool.platform == "cpu" else DRAIN_SECONDS
+        """How long what a process began goes on once it stands still."""
         self._folder = lease_folder(home)
         self._room = self._folder / f"{stem}.room"
         self._turnstile = self._folder / f"{stem}.turnstile"
@@ -116,18 +122,18 @@ class Lease:
         """Told once, in a sentence, that others than the holders here have the machine, while somebody here waits."""
 
     @contextlib.asynccontextmanager
-    async def shared(self) -> AsyncIterator[None]:
+    async def shared(self) -> AsyncIterator["Share"]:
         """Hold the machine together with other sharers. Waits without blocking the loop; can be cancelled.
 
         Raises:
             InputError: the lock files cannot be made.
         """
-        attempt = self._attempt(fcntl.LOCK_SH)
+        share = Share(self)
         try:
-            await self._enter(attempt)
-            yield
+            await share.enter()
+            yield share
         finally:
-            self._leave(attempt)
+            share.leave()
 
     @contextlib.asynccontextmanager
     async def compiling(self) -> AsyncIterator[None]:
@@ -183,14 +189,14 @@ class Lease:
         self._taken = True
         attempt = None
         try:
-            attempt = self._attempt(fcntl.LOCK_EX)
-            await self._enter(attempt)
+            attempt = self.attempt(fcntl.LOCK_EX)
+            await self.enter(attempt)
         except BaseException:
             self._let_go(attempt)
             raise
         return attempt
 
-    async def _enter(self, attempt: "_Attempt") -> None:
+    async def enter(self, attempt: "_Attempt") -> None:
         """Go in. Who waits for long while nobody here is in says that others are."""
         telling = asyncio.get_running_loop().create_task(self._tell_of_others())
         try:
@@ -200,7 +206,8 @@ class Lease:
         attempt.entered = True
         self._holders += 1
 
-    def _leave(self, attempt: "_Attempt") -> None:
+    def leave(self, attempt: "_Attempt") -> None:
+        """Leave the room, or the queue for it."""
         self._holders -= attempt.entered
         attempt.entered = False
         attempt.give_up()
@@ -223,7 +230,7 @@ class Lease:
     def _let_go(self, attempt: "_Attempt | None") -> None:
         """Give the lease, or the place in the queue for it, back."""
         if attempt is not None:
-            self._leave(attempt)
+            self.leave(attempt)
         self._taken = False
         self._in_a_row = 0
         self._wake()
@@ -239,7 +246,8 @@ class Lease:
                 return heir
         return None
 
-    def _attempt(self, mode: int) -> "_Attempt":
+    def attempt(self, mode: int) -> "_Attempt":
+        """A way in, shared or exclusive."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             return _Attempt(self._turnstile, self._room, mode)
@@ -247,8 +255,37 @@ class Lease:
             raise unwritable(self._folder, error) from error
 
 
+class Share:
+    """A sharer's hold of the machine, which it may let go of on the way."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.waited_s = 0.0
+        """Seconds in which others had the machine, between :meth:`enter` and :meth:`leave`."""
+        self._attempt: _Attempt | None = None
+
+    async def enter(self) -> None:
+        """Go in."""
+        self._attempt = self.lease.attempt(fcntl.LOCK_SH)
+        await self.lease.enter(self._attempt)
+
+    def leave(self) -> None:
+        """Let go."""
+        if self._attempt is not None:
+            attempt, self._attempt = self._attempt, None
+            self.lease.leave(attempt)
+
+    async def make_way(self) -> None:
+        """Let whoever waits for the machine have it, and go in again; nothing of the holder's may be at work."""
+        if self.lease.is_wanted():
+            began = time.monotonic()
+            self.leave()
+            await self.enter()
+            self.waited_s += time.monotonic() - began
+
+
 @contextlib.asynccontextmanager
-async def counted(lease: contextlib.AbstractAsyncContextManager[None], waits: list[float]) -> AsyncIterator[None]:
+async def counted(lease: contextlib.AbstractAsyncContextManager[object], waits: list[float]) -> AsyncIterator[None]:
     """Hold ``lease``; ``waits`` gets the seconds until it was there."""
     began = time.monotonic()
     async with lease:

@@ -6,18 +6,27 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from .lease import Lease
+from .lease import Lease, Share
 
 POLL_SECONDS = 0.02
 """How often is looked whether somebody waits: so long a timing is held up."""
-DRAIN_SECONDS = 0.25
-"""What it has launched on an accelerator goes on while it stands still: nobody else is timed for so long. Beside such
-work a right kernel's calls took twenty times what its device said, and it was convicted of tampering."""
 
 NO_LIMIT = 1e6
 """Seconds: for who asks a process that works in slices, where standing still counts."""
 
 T = TypeVar("T")
+
+
+async def make_way(share: Share, send: Callable[[signal.Signals], None]) -> None:
+    """Let whoever waits for the machine have it, while the process that gets what is ``send`` stands still."""
+    if not share.lease.is_wanted():
+        return
+    send(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(share.lease.drain_s)
+        await share.make_way()
+    finally:
+        send(signal.SIGCONT)
 
 
 async def in_slices(
@@ -26,7 +35,6 @@ async def in_slices(
     send: Callable[[signal.Signals], None],
     *,
     limit_s: float,
-    drain_s: float = DRAIN_SECONDS,
 ) -> T:
     """What ``work`` comes to, which a process does only as a sharer of ``lease``; it has to run in the beginning.
 
@@ -35,7 +43,6 @@ async def in_slices(
         lease: whoever waits for it gets it.
         send: a signal to the process and to whatever it started.
         limit_s: seconds that it may work, without the time in which it stands still.
-        drain_s: seconds that what it began goes on while it stands still.
 
     Raises:
         TimeoutError: it worked for longer. ``work`` is cancelled; the process may stand still.
@@ -59,7 +66,7 @@ async def in_slices(
                 if not task.done():
                     send(signal.SIGSTOP)
                     stands_still = True
-                    await asyncio.sleep(drain_s)
+                    await asyncio.sleep(lease.drain_s)
                 worked += time.monotonic() - began
             if worked > limit_s and not task.done():
                 raise TimeoutError(f"it was not done after {limit_s:g} s of work")

@@ -119,9 +119,9 @@ async def time_file(
     launcher = Launcher(pool, hardware, home, accelerator, standby=0)
     lease = Lease(pool, home, accelerator.uuid if accelerator else "")
     try:
+        on_notice(f"validating {problem.name}: importing, checking")
+        facts = await validate_problem(launcher, lease, problem, accelerator)
         async with lease.shared():
-            on_notice(f"validating {problem.name}: importing, checking")
-            facts = await validate_problem(launcher, problem, accelerator)
             await _compile(text, pool, hardware, home)
     finally:
         await launcher.close()

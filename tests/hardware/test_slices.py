@@ -6,17 +6,18 @@ import signal
 import time
 
 import pytest
-from waiting import LIMIT_S
+from waiting import LIMIT_S, eventually
 
-from kernelswarm.hardware.machine.lease import Lease
-from kernelswarm.hardware.machine.slices import DRAIN_SECONDS, in_slices
+from kernelswarm.hardware.machine.lease import DRAIN_SECONDS, Lease
+from kernelswarm.hardware.machine.slices import in_slices, make_way
 from kernelswarm.schemas import Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
+GPUS = Pool(name="gpus", platform="nvidia", languages=("triton",))
 
 
 async def test_it_stands_still_while_somebody_times_something(tmp_path):
-    lease, sent, done, running = Lease(POOL, tmp_path), [], asyncio.Event(), asyncio.Event()
+    lease, sent, done, running = Lease(GPUS, tmp_path), [], asyncio.Event(), asyncio.Event()
 
     async def work() -> str:
         running.set()
@@ -53,6 +54,29 @@ async def test_who_had_answered_when_it_was_stopped_goes_on(tmp_path):
         pass
     assert await asyncio.wait_for(task, LIMIT_S) == "loaded"
     assert sent == [signal.SIGSTOP, signal.SIGCONT]
+
+
+async def test_a_sharer_makes_way_for_who_waits_and_for_nobody_else(tmp_path):
+    lease, sent, held = Lease(POOL, tmp_path), [], asyncio.Event()
+
+    async def time_something() -> None:
+        async with lease.exclusive():
+            assert sent == [signal.SIGSTOP]
+            held.set()
+
+    async with asyncio.timeout(LIMIT_S), lease.shared() as share:
+        await make_way(share, sent.append)
+        assert not sent and share.waited_s == 0
+        waiter = asyncio.create_task(time_something())
+        assert await eventually(lambda: asyncio.to_thread(lease.is_wanted), True)
+        assert not held.is_set()
+        await make_way(share, sent.append)
+        assert held.is_set() and sent == [signal.SIGSTOP, signal.SIGCONT] and share.waited_s > 0
+        await waiter
+        second = asyncio.create_task(time_something())
+        assert await eventually(lambda: asyncio.to_thread(lease.is_wanted), True)
+        assert not second.done(), "it shares the machine again"
+        second.cancel()
 
 
 async def test_it_does_not_begin_before_it_may(tmp_path):

@@ -19,6 +19,7 @@ from kernelswarm.hardware.harness.messages.commands import Open, ProblemValidate
 from kernelswarm.hardware.harness.problem_memory import ProblemMemory
 from kernelswarm.hardware.harness.tensors import tensor_placement
 from kernelswarm.hardware.harness.validation_process import OutOfMemory, validate_problem
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.hardware.processes.messages import Failure
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemError, ProblemFormat
@@ -143,7 +144,7 @@ def test_a_small_device_has_a_share_that_holds_a_context():
 async def test_a_device_tells_the_process_what_its_tensors_may_take(tmp_path, monkeypatch):
     limits = []
 
-    async def validate(launcher, problem, accelerator, memory_bytes):
+    async def validate(launcher, lease, problem, accelerator, memory_bytes):
         limits.append(memory_bytes)
         if memory_bytes:
             raise OutOfMemory("too little")
@@ -162,7 +163,7 @@ async def test_a_device_tells_the_process_what_its_tensors_may_take(tmp_path, mo
     assert limits == [*(demand - memory_demand.CONTEXT_BYTES for demand in demands), 0]
 
 
-async def test_the_limit_is_in_the_command():
+async def test_the_limit_is_in_the_command(tmp_path):
     commands = []
 
     async def ask(command, *_, **__):
@@ -170,11 +171,12 @@ async def test_the_limit_is_in_the_command():
         return Failure(kind="memory", message="RuntimeError: CUDA out of memory"), ()
 
     async def spawn(role):
-        return SimpleNamespace(ask=ask, kill=lambda: asyncio.sleep(0))
+        return SimpleNamespace(ask=ask, send=lambda number: None, kill=lambda: asyncio.sleep(0))
 
     launcher: Any = SimpleNamespace(spawn=spawn, pool_name="cpu", memory=GIB)
     with pytest.raises(OutOfMemory, match=r"80.0 GiB of GPU"):
-        await validate_problem(launcher, problem("a"), GPU, 7)
+        lease = Lease(Pool(name="gpus", platform="nvidia", languages=("triton",)), tmp_path)
+        await validate_problem(launcher, lease, problem("a"), GPU, 7)
     assert [command.memory_bytes for command in commands] == [7]
 
 

@@ -68,14 +68,15 @@ async def launcher(home: Path) -> AsyncIterator[Launcher]:
 
 
 @pytest.fixture(scope="session")
-def facts_of(launcher: Launcher) -> Callable[[Problem], Awaitable[ProblemFacts]]:
-    return lambda problem: validate_problem(launcher, problem)
+def facts_of(launcher: Launcher, home: Path) -> Callable[[Problem], Awaitable[ProblemFacts]]:
+    return lambda problem: validate_problem(launcher, Lease(POOL, home), problem)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def host(home: Path, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OrdinaryHost]:
     problem = problem_from(tmp_path_factory.mktemp("problem"), SCALE, "scale")
-    host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await validate_problem(launcher, problem))
+    facts = await validate_problem(launcher, Lease(POOL, home), problem)
+    host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, facts)
     yield host
     await host.close()
 
