@@ -12,7 +12,7 @@ from ...graph.session_graph import SearchGraph
 from ...schemas import REFERENCE_DIED, Interval, Pool, ProblemFacts, Verdict, VerifyReport
 from ...sessions.results import SearchResult, result_of
 from .benchmark import Benchmark, Measured
-from .row import Outcome, Row
+from .row import COMPILE_LATE, Outcome, Row
 
 REFUSALS = (
     ("does not fit in memory", "memory"),
@@ -64,8 +64,11 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
         # Right kernels whose session could time other baselines alone lack no candidate.
         cause, detail = (EAGER_MISSING, result.detail) if result.speedups else _why_none(graph)
         return replace(row, verdict=Outcome.no_correct_candidate, cause=cause, detail=detail)
-    row = _measured(replace(row, verdict=Outcome.correct, node=result.best), result)
-    own_check = _own_check(graph.nodes[result.best].verify_report)
+    best = graph.nodes[result.best]
+    report = best.confirmation or best.profile_report
+    is_late = report is not None and report.timing is not None and "compile" in report.timing.pending
+    row = _measured(replace(row, verdict=Outcome.correct, node=result.best), result, is_late)
+    own_check = _own_check(best.verify_report)
     return replace(row, score=benchmark.score(_by_shape(result)), own_check=own_check, **_worst(result))
 
 
@@ -123,23 +126,25 @@ def tf32_of(pool: Pool, facts: ProblemFacts, source: str) -> str:
     return "convolutions (torch's default)"
 
 
-def _measured(row: Row, result: SearchResult) -> Row:
+def _measured(row: Row, result: SearchResult, is_late: bool) -> Row:
+    """``is_late``: torch.compile was still being compiled when the best kernel was timed."""
     times = result.times_ms
     best = _best_compiled(result.speedups, times)
+    has_none = is_late and best == "eager"
     row = replace(
         row,
         **_ordinary("ordinary", result.ordinary),
         **_ordinary("call", result.call),
         **_interval("eager", result.speedups["eager"]),
-        **_interval("compile", result.speedups[best]),
-        compile_baseline=best,
+        **({} if has_none else _interval("compile", result.speedups[best])),
+        compile_baseline="" if has_none else best,
         eager_ms=times["eager"],
         compile_ms=times.get("compile"),
         max_autotune_ms=times.get("max_autotune"),
         kernel_ms=times["candidate"],
         roofline_fraction=result.roofline_fraction,
     )
-    return replace(row, cause=why_slow(row))
+    return replace(row, cause=COMPILE_LATE if has_none else why_slow(row))
 
 
 def _by_shape(result: SearchResult) -> list[Measured]:

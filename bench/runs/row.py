@@ -28,6 +28,10 @@ class Outcome(StrEnum):
     """Something of ours broke."""
 
 
+COMPILE_LATE = "torch.compile was still being compiled"
+"""Cause of a miss: the best kernel was not compared with it, so nobody knows whether it is faster than the best."""
+
+
 class Row(Schema, frozen=True, kw_only=True):
     """A problem's result. Fields are the CSV's columns in their order; what is not known is empty there."""
 
@@ -67,7 +71,7 @@ class Row(Schema, frozen=True, kw_only=True):
     compile_low: float | None = None
     compile_high: float | None = None
     compile_baseline: str = ""
-    """Which of them: ``compile`` or ``max_autotune``; ``eager`` where neither compiles."""
+    """Which of them: ``compile`` or ``max_autotune``; ``eager`` where neither compiles; empty where none was there."""
     eager_ms: float | None = None
     compile_ms: float | None = None
     max_autotune_ms: float | None = None
@@ -129,6 +133,8 @@ class Row(Schema, frozen=True, kw_only=True):
         ``best`` is the faster of eager and the best compile in the same run: the smaller ratio.
         """
         place, _, baseline = against.rpartition("_")
+        if self.cause == COMPILE_LATE and baseline != "eager":
+            return None
         if baseline == "best":
             both = [self.speedup(f"{place}_{name}" if place else name) for name in ("eager", "compile")]
             return min((ratio for ratio in both if ratio is not None), key=lambda ratio: ratio.median, default=None)

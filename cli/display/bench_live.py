@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...bench.runs import Outcome, Progress, Row, Spectator, Task, Watcher
-from ...bench.runs.row import Key
+from ...bench.runs.row import COMPILE_LATE, Key
 from ...sessions.search import Search
 from .dashboard import Dashboard, best_text, far_text
 from .summary import NAMES
@@ -152,6 +152,8 @@ def _result(row: Row) -> str:
     eager = f"{row.eager_speedup:.2f}x eager ({row.eager_low:.2f} to {row.eager_high:.2f})"
     if row.compile_baseline == "eager":
         return f"{eager}, nothing compiles it"
+    if row.cause == COMPILE_LATE:
+        return f"{eager}, {row.cause}"
     name = NAMES[row.compile_baseline]
     return f"{eager}, {row.compile_speedup:.2f}x {name} ({row.compile_low:.2f} to {row.compile_high:.2f})"
 

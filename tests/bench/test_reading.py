@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 from benched import row
 from logged import SESSION, a_session, planned
+from msgspec import structs
 
 import given
 from kernelswarm.bench.kernelbench import KernelBench
@@ -66,6 +67,18 @@ def test_the_faster_of_the_compiled_baselines_counts() -> None:
     result = reading.row_of(BLANK, graph, 1.0, KernelBench())
     assert (result.compile_baseline, result.compile_speedup, result.eager_speedup) == ("max_autotune", 2.0, 4.0)
     assert (result.compile_ms, result.max_autotune_ms) == (3.0, 2.0)
+
+
+def test_what_was_not_compared_with_torch_compile_is_no_win() -> None:
+    """A session ran out of time while torch.compile was being compiled: 2.15x of eager was counted as over both."""
+    graph = folded(a_session())
+    absent = {"compile": "it was still being compiled when the candidate was timed"}
+    timing = structs.replace(given.against_all(1.0, eager=2.15), absent=absent, pending=("compile",))
+    graph.nodes["n002"].confirmation = ProfileReport(verdict=Verdict.correct, isolation="", timing=timing)
+    result = reading.row_of(BLANK, graph, 1.0, KernelBench())
+    assert (result.verdict, result.eager_speedup, result.compile_speedup) == (Outcome.correct, 2.15, None)
+    assert (result.cause, result.is_miss) == ("torch.compile was still being compiled", True)
+    assert result.speedup("best") is None is result.speedup("call_compile")
 
 
 def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from kernelswarm.bench.runs import Outcome, Progress
 from kernelswarm.bench.runs.markdown import markdown
+from kernelswarm.bench.runs.row import COMPILE_LATE
 from kernelswarm.cli.display import bench_summary
 from kernelswarm.cli.display.bench_live import BenchDashboard, Lines, left_text, row_line
 from kernelswarm.cli.main import run
@@ -30,6 +31,8 @@ def test_a_finished_problem_is_a_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_what_nothing_compiles_is_told_once() -> None:
     assert "nothing compiles it" in row_line(row(compile_baseline="eager"), HALF_WAY)
+    late = row(compile_baseline="", cause=COMPILE_LATE, compile_speedup=None, compile_low=None, seconds=210.0)
+    assert "1.20x eager (1.10 to 1.30), torch.compile was still being compiled  210 s" in row_line(late, HALF_WAY)
 
 
 @pytest.mark.parametrize(
