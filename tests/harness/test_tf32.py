@@ -189,6 +189,18 @@ def test_the_search_is_told_where_the_reference_itself_takes_tf32(opened: Opened
         assert examined(reference, problem, reference.draw("main", 1)).is_tf32
 
 
+@pytest.mark.parametrize(("own", "in_tf32", "counts"), [(1e-9, 1e-6, True), (1e-9, 1e-4, False), (1e-21, 1e-18, False)])
+def test_what_is_nothing_but_rounding_is_that_in_tf32_too(own: float, in_tf32: float, counts: bool) -> None:
+    """Running means of zero in MobileNetV2: off by 1e-18 in float64, 4e-8 in fp32, 1.6e-6 in TF32. That was refused."""
+    generator = torch.Generator().manual_seed(0)
+    precise, noise, coarser = (torch.randn(960, dtype=torch.float64, generator=generator) for _ in range(3))
+    precise *= 1e-18
+    permitted = (precise + in_tf32 * coarser).float()
+    target = Target((precise + own * noise).float(), precise, Tolerance(), permitted=permitted)
+    assert target.is_tf32 == counts
+    assert (target.distance_to(permitted) <= target.bound) == counts
+
+
 def test_an_error_in_tf32_is_no_more_than_what_it_is() -> None:
     exact = torch.randn(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     usual = Target(exact.float(), exact, Tolerance())

@@ -23,6 +23,8 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 
 TF32_ROUNDING = 2.0**-11
 """How far a number moves at most that is rounded to TF32."""
+COARSER = TF32_ROUNDING / 2.0**-24
+"""How many times as far as in fp32 that is."""
 
 LEAST_ERROR = {"float64": 4.0, "float32": 4.0, "float16": 0.5, "bfloat16": 0.5}
 """The reference's error counts as at least so many epsilons. fp32 results come from sums whose order may change; 16-bit

@@ -10,6 +10,7 @@ import torch
 from ..messages.commands import UNMEASURABLE
 from ..messages.state import StateEntry
 from .bounds import (
+    COARSER,
     EPSILON,
     LEAST_ERROR,
     MOST_ERROR,
@@ -132,7 +133,8 @@ class RightAnswer:
     def _count_tf32(self, permitted: Any, far: Sequence[Any], step: float) -> None:
         """The error of ``permitted`` counts, unless that is more than rounding explains: then something jumps there."""
         self.error_in_tf32 = self.distance_to(permitted)
-        most = MOST_ERROR
+        # What is nothing but rounding in fp32, a mean of zero, is that in TF32 too, where rounding is so much coarser.
+        most = MOST_ERROR if self._own_error <= MOST_ERROR else COARSER * self._own_error
         if step:
             most = min(most, STEADY * TF32_ROUNDING / step * max(map(self.distance_to, far), default=0.0))
         self.is_tf32 = self._own_error < self.error_in_tf32 <= most
