@@ -12,7 +12,7 @@ from ...processes.arguments import Mapping, Values
 from ...processes.messages import HOST
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words
 from ..tensors import tensor_placement, values
-from ..tensors.likeness import same
+from ..tensors.likeness import each_same, same
 from .adoption import Adoption, adopt
 from .answering import Refused, attempt
 from .seeding import seed_everything
@@ -108,14 +108,13 @@ class CandidateState:
     def differences(self) -> StateChecked:
         """The first thing that the reference leaves alone and the candidate does not."""
         now = read(self._model)
-        for name, spec in self._weights.items():
-            if name in self._changing or name not in now:
-                continue
-            start = self._unpacked(spec)
-            if not same(start, now[name][1]):
-                return _difference(
-                    f"{in_words(now[name][0])} {name} is not what it was when it was loaded", start, now[name][1]
-                )
+        kept = [name for name in self._weights if name in now and name not in self._changing]
+        alike = each_same((self._unpacked(self._weights[name]), now[name][1]) for name in kept)
+        if not all(alike):
+            name = kept[alike.index(False)]
+            kind, value = now[name]
+            message = f"{in_words(kind)} {name} is not what it was when it was loaded"
+            return _difference(message, self._unpacked(self._weights[name]), value)
         for name, start in self._others.items():
             kind, value = now.get(name, ("", None))
             if name in self._changing or same(start, value):

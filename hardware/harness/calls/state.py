@@ -14,7 +14,7 @@ import torch
 
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateEntry
 from ..tensors import values
-from ..tensors.likeness import same
+from ..tensors.likeness import each_same
 from .oracle import in_dtype
 
 _TORCHS_OWN = frozenset(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_compiled_call_impl"}
@@ -170,10 +170,12 @@ class Start:
         before = {n: (h.kind, v) for name, (h, value) in self._snapshot.items() for n, v in parts_of(name, value)}
         now = read(self._module)
         nothing = ("", None)
+        names = list({**before, **now})
+        alike = each_same((before.get(name, nothing)[1], now.get(name, nothing)[1]) for name in names)
         return {
             name: now.get(name, before.get(name, nothing))[0]
-            for name in {**before, **now}
-            if not same(before.get(name, nothing)[1], now.get(name, nothing)[1])
+            for name, is_same in zip(names, alike, strict=True)
+            if not is_same
         }
 
 

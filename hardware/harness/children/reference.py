@@ -289,8 +289,8 @@ def _is_reordered(targets: list[Target], index: int, file: int, inputs: list[Any
     with written(file, _end_of(targets)) as outputs:
         got = target.whole(outputs, _end_of(targets[:index]))
     answers = [other.right for other in targets if other.kind == "tensor" and other.floating and not other.is_complex]
-    drawn = [tensor.to(got.device) for tensor in floating(inputs)]
-    return names_equal_values(got, target.right, [*drawn, *answers])
+    indexed = [tensor.to(got.device) for tensor in (*floating(inputs), *answers)]
+    return names_equal_values(got, target.right, indexed)
 
 
 def _end_of(targets: Sequence[Target]) -> int:

@@ -80,7 +80,8 @@ def suspected(reference: ReferenceProblem, inputs: list[Any], index: int, answer
     if answer.step == 1:
         sources.append(_throughout(reference, inputs, index, answer))
     for answers in sources:
-        distances = [(_rms((got - lower)[finite]) / off, how) for how, lower in answers if lower.shape == got.shape]
+        alike = [(how, lower.to(got.device)) for how, lower in answers if lower.shape == got.shape]
+        distances = [(_rms((got - lower)[finite]) / off, how) for how, lower in alike]
         closest, how = min((pair for pair in distances if pair[0] < CLOSER), default=(1.0, ""))
         if how:
             return (

@@ -14,6 +14,7 @@ from ..messages.commands import Open
 from ..tensors import values
 from ..tensors.bounds import SHAKES, read_tolerance
 from ..tensors.compare import Target
+from ..tensors.flat import to_main_memory
 from .effects import Called, called
 from .other_kernels import by_other_kernels, in_tf32
 from .problem import ReferenceProblem
@@ -62,14 +63,17 @@ def targets_of(
     native, entries = first.answer, first.entries
     parts = [*(None for _ in first.outputs), *entries]
     first.outputs.clear()
+    kept = [index for index, entry in enumerate(parts) if entry is not None and entry.tensor < 0]
     strange = next((leaf for leaf in native if not isinstance(leaf, torch.Tensor | int | float | None)), None)
     if strange is not None:
         raise Refused(f"{problem.name}.py: the reference returns a {type(strange).__name__}; return tensors or numbers")
     shared = [isinstance(leaf, torch.Tensor) and overlaps(leaf.shape, leaf.stride()) for leaf in native]
     _put_in_order(native)
+    to_main_memory(native, kept)
 
     def precise_for(share: float, seed: int = 0) -> list[Any]:
-        return _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
+        answer = _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
+        return to_main_memory(answer, kept)
 
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     with TieOrder() as ties:
@@ -82,6 +86,7 @@ def targets_of(
     is_checked = check is not None and not (ties.met or ties.met_computed or tolerance.is_given)
     # Before anything is checked: own errors like these say what is right.
     permitted = in_tf32(reference, problem, inputs, earlier, native)
+    to_main_memory(permitted, kept if permitted else ())
     shaken: list[list[Any]] = []
 
     def check_early(epsilons: float) -> bool:

@@ -1,10 +1,16 @@
 """Tensors and numbers as flat vectors, looked at in chunks."""
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+
+from ...processes.messages import HOST
+
+SMALL = 1 << 14
+"""Elements of an answer that a processor compares as fast as an accelerator."""
 
 
 def flat(value: Any, wide: bool) -> torch.Tensor:
@@ -18,6 +24,26 @@ def flat(value: Any, wide: bool) -> torch.Tensor:
         tensor = torch.view_as_real(tensor.resolve_conj().contiguous())
     flat = tensor.resolve_neg().contiguous().reshape(-1)
     return flat.double() if wide else flat
+
+
+def to_main_memory(answers: list[Any], among: Iterable[int]) -> list[Any]:
+    """``answers`` with what is small ``among`` them, by index, in main memory: one copy for all of a dtype.
+
+    A network's buffers are compared there in no time. On an accelerator each is waited for many times, and each wait
+    takes milliseconds beside other processes.
+    """
+    by_dtype: dict[torch.dtype, list[int]] = defaultdict(list)
+    for index in among:
+        value = answers[index]
+        is_there = not isinstance(value, torch.Tensor) or value.device.type == HOST
+        if not is_there and value.layout is torch.strided and value.numel() <= SMALL:
+            by_dtype[value.dtype].append(index)
+    for indices in by_dtype.values():
+        sizes = [answers[index].numel() for index in indices]
+        arrived = torch.cat([answers[index].detach().reshape(-1) for index in indices]).cpu()
+        for index, part in zip(indices, arrived.split(sizes), strict=True):
+            answers[index] = part.view(answers[index].shape)
+    return answers
 
 
 def chunks_of(vector: torch.Tensor, size: int) -> Iterator[torch.Tensor]:

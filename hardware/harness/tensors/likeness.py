@@ -1,10 +1,12 @@
 """Whether two values are the same: to the last digit, or but for the order of additions."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from ...processes import objects
+from ...processes.messages import HOST
 from . import values
 from .flat import rms_of_finite
 from .tensor_placement import current_device
@@ -13,10 +15,45 @@ ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""
 
 
+MOST_TOGETHER = 1 << 22
+"""Elements of tensors that an accelerator compares while others are on their way: that takes memory."""
+
+
 def same(first: Any, second: Any) -> bool:
     """Whether tensors, numbers, or lists of them are equal; a NaN is equal to a NaN."""
-    left, right = values.leaves(first), values.leaves(second)
-    return len(left) == len(right) and all(map(_is_same, left, right))
+    return each_same([(first, second)])[0]
+
+
+def each_same(pairs: Iterable[tuple[Any, Any]]) -> list[bool]:
+    """:func:`same` of every pair. An accelerator is waited for once: a network has hundreds of buffers, and beside
+    other processes each wait takes milliseconds."""
+    answers = [_equal(values.leaves(first), values.leaves(second)) for first, second in pairs]
+    coming = [answer for answer in answers if isinstance(answer, torch.Tensor)]
+    arrived = iter(torch.stack(coming).tolist() if coming else ())
+    return [bool(next(arrived)) if isinstance(answer, torch.Tensor) else answer for answer in answers]
+
+
+def _equal(left: Sequence[Any], right: Sequence[Any]) -> bool | torch.Tensor:
+    """Whether all of them are; a tensor where an accelerator finds out."""
+    if len(left) != len(right):
+        return False
+    coming: list[torch.Tensor] = []
+    for a, b in zip(left, right, strict=True):
+        if _is_left_to_the_device(a, b):
+            coming.append(_in_each_element(a, b).all())
+        elif not _is_same(a, b):
+            return False
+    return torch.stack(coming).all() if len(coming) > 1 else coming[0] if coming else True
+
+
+def _is_left_to_the_device(a: Any, b: Any) -> bool:
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or a.device.type == HOST:
+        return False
+    return bool(a.shape == b.shape and a.dtype == b.dtype and a.device == b.device and a.numel() <= MOST_TOGETHER)
+
+
+def _in_each_element(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a == b) | ((a != a) & (b != b))
 
 
 def repeats(first: Any, second: Any) -> bool:
@@ -47,4 +84,4 @@ def _is_same(a: Any, b: Any) -> bool:
         return False
     if a.device != b.device:  # A module's tensor that is no buffer stays behind until its first call moves it.
         b = b.to(a.device)
-    return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
+    return torch.equal(a, b) or bool(_in_each_element(a, b).all())

@@ -277,7 +277,8 @@ class RightAnswer:
 
     def _errors_of(self, chunks: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
         begin = 0
-        for chunk in chunks:
+        for part in chunks:
+            chunk = part.to(self._device)
             errors = self._errors(chunk, begin)
             if self._jumps is not None:
                 self._jumps.judge(errors, chunk, begin)
