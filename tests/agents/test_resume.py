@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import select
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import histories
 import msgspec
 import pytest
-from waiting import LIMIT_S
+from waiting import has_ended
 
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
@@ -72,7 +71,7 @@ async def search_and_kill(home: Path) -> str:
     server = os.pidfd_open(json.loads((home / "nats" / "run.json").read_text())["server"])
     child.kill()
     await child.wait()
-    ended, _, _ = select.select([server], [], [], LIMIT_S)
+    ended = await asyncio.to_thread(has_ended, server)
     os.close(server)
     assert ended
     return session

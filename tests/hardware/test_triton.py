@@ -3,14 +3,13 @@
 import asyncio
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from waiting import LIMIT_S, eventually
+from waiting import eventually, has_ended
 
 from kernelswarm.hardware.languages import _triton_children, triton
 from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
@@ -262,7 +261,7 @@ async def test_kill_9_of_the_supervisor_ends_the_fork_server(tmp_path):
     handle = os.pidfd_open(int(await supervisor.stdout.readline()))
     supervisor.send_signal(signal.SIGKILL)
     await supervisor.wait()
-    ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], LIMIT_S)
+    ended = await asyncio.to_thread(has_ended, handle)
     os.close(handle)
     assert ended
 

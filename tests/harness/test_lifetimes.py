@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import LIMIT_S
+from waiting import has_ended
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
@@ -55,7 +54,7 @@ async def test_kill_9_of_the_supervisor_leaves_nothing(tmp_path: Path) -> None:
     await supervisor.wait()
 
     for handle in handles:
-        ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], LIMIT_S)
+        ended = await asyncio.to_thread(has_ended, handle)
         os.close(handle)
         assert ended, "a child outlived its supervisor"
 
@@ -138,7 +137,7 @@ async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], LIMIT_S)
+    ended = await asyncio.to_thread(has_ended, handle)
     os.close(handle)
     assert ended, "the candidate outlived its cancelled verification"
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
