@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.tensors.output_descriptions import describe
+from kernelswarm.hardware.harness.tensors import tensor_placement
+from kernelswarm.hardware.harness.tensors.output_descriptions import describe, probes
 from kernelswarm.hardware.harness.tensors.output_transfer import Written, copy_out, written
 from kernelswarm.hardware.harness.tensors.tensor_placement import current_device
 from kernelswarm.hardware.processes.sealing import may_change
@@ -30,6 +31,28 @@ def test_tensors_lie_one_behind_the_other(file: int) -> None:
         assert torch.equal(outputs.part(7, 60).clone().view(torch.float32).view(5, 3), OUTPUTS[1])
         assert torch.equal(outputs.part(67, 96).clone().view(torch.float32).view(6, 4), OUTPUTS[4])
         assert bytes(outputs.few(3, 2).tolist()) == b"\x03\x04"
+
+
+def test_what_is_small_on_an_accelerator_is_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of buffers, each of which was waited for: the bytes are the same."""
+    generator = torch.Generator().manual_seed(0)
+    buffers = [torch.randn(3, size, generator=generator).t() for size in range(1, 90)]
+    large = torch.randn(200, 100, generator=generator)
+    others = [torch.tensor(True), torch.tensor(7), torch.tensor([1 + 2j]), large[::2], torch.tensor([1 + 2j]).conj()]
+    outputs = [*buffers, None, large, torch.ones(0), *others]
+    device = current_device()
+
+    def read() -> tuple[bytes, object]:
+        file = copy_out(outputs, device)
+        try:
+            return os.pread(file, 1 << 20, 0), probes(outputs, device)
+        finally:
+            os.close(file)
+
+    one_by_one = read()
+    monkeypatch.setattr(tensor_placement, "HOST", "nowhere")
+    assert sum(tensor_placement.is_small(output, device) for output in outputs) == len(buffers) + 4
+    assert read() == one_by_one
 
 
 def test_what_was_handed_over_can_be_changed_by_nobody(file: int) -> None:

@@ -41,7 +41,7 @@ from ..messages.timing import Time, Timed, Upload
 from ..reference.gradients import followed
 from ..tensors import tensor_placement, values
 from ..tensors.fingerprint import Fingerprint
-from ..tensors.output_descriptions import Probe, describe, probe
+from ..tensors.output_descriptions import Probe, describe, probes
 from ..tensors.output_transfer import copy_out
 from ..tensors.tensor_placement import TensorDevice
 
@@ -164,10 +164,10 @@ class _Candidate:
             raise Refused(f"it returns more than {values.MOST_OUTPUTS} outputs", kind="form")
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
-        slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]
+        slot.probes = probes(slot.outputs, self._tensor_device)
         state = after_call(entries, slot.inputs, self._model)
         slot.outputs += state
-        slot.probes += [probe(value, self._tensor_device) for value in state]
+        slot.probes += probes(state, self._tensor_device)
         self._slots[command.slot] = slot
         return Ran(
             outputs=tuple(describe(output, self._tensor_device) for output in slot.outputs),
@@ -206,7 +206,7 @@ class _Candidate:
         if self._state is not None:
             self._state.restore()
         slot.outputs = attempt(lambda: differentiate(*slot.inputs))
-        slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]
+        slot.probes = probes(slot.outputs, self._tensor_device)
         self._slots[command.slot] = slot
         outputs = tuple(describe(output, self._tensor_device) for output in slot.outputs)
         return Ran(outputs=outputs, touched=self._touched())
@@ -229,8 +229,8 @@ class _Candidate:
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
-        probes = [probe(output, self._tensor_device) for output in slot.outputs]
-        changed = next((i for i, (now, then) in enumerate(zip(probes, slot.probes, strict=True)) if now != then), -1)
+        pairs = zip(probes(slot.outputs, self._tensor_device), slot.probes, strict=True)
+        changed = next((i for i, (now, then) in enumerate(pairs) if now != then), -1)
         return Dumped(changed=changed), (copy_out(slot.outputs, self._tensor_device),)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
@@ -274,7 +274,7 @@ class _Candidate:
     def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:
         assert self._graphs is not None
         outputs = self._graphs.outputs(command.call)
-        self._slots[command.slot] = _Slot([], *_NOTHING, outputs, [probe(out, self._tensor_device) for out in outputs])
+        self._slots[command.slot] = _Slot([], *_NOTHING, outputs, probes(outputs, self._tensor_device))
         return Done()
 
     def warm(self, command: Warm, descriptors: list[int]) -> Done:
@@ -317,7 +317,7 @@ class _Candidate:
                 held.source,
                 held.description,
                 outputs,
-                [probe(output, self._tensor_device) for output in outputs],
+                probes(outputs, self._tensor_device),
             )
         return timed
 

@@ -3,13 +3,14 @@
 What it uses of torch was bound before any candidate is imported.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..messages.commands import Output
-from . import values
+from . import tensor_placement, values
 from .tensor_placement import TensorDevice
 
 PROBES = 64
@@ -20,7 +21,9 @@ Probe = tuple[bytes, ...]
 _LARGEST_INT = 1 << 63
 """What a message can carry."""
 
-_numel = torch._C.TensorBase.numel
+_numel, _element_size = torch._C.TensorBase.numel, torch._C.TensorBase.element_size
+_data_ptr, _string_at = torch._C.TensorBase.data_ptr, ctypes.string_at
+_is_small, _joined = tensor_placement.is_small, tensor_placement.joined
 _untyped_storage = torch.Tensor.untyped_storage
 _is_conj, _is_neg = torch.Tensor.is_conj, torch.Tensor.is_neg
 
@@ -50,16 +53,34 @@ def describe(output: Any, tensor_device: TensorDevice) -> Output:
     return Output(kind="none" if output is None else "other", type_name=name)
 
 
-def probe(output: Any, tensor_device: TensorDevice) -> Probe:
-    """Bytes of elements spread over the output, the last first."""
+def probes(outputs: Sequence[Any], tensor_device: TensorDevice) -> list[Probe]:
+    """Bytes of elements spread over each output, the last first; what is small on an accelerator is read together."""
+    small = [output for output in outputs if _is_small(output, tensor_device)]
+    raw, position = _joined(small) if small else None, 0
+    read: list[Probe] = []
+    for output in outputs:
+        if raw is not None and _is_small(output, tensor_device):
+            size, start = _element_size(output), _data_ptr(raw) + position
+            read.append(tuple(_string_at(start + size * index, size) for index in _probed(output)))
+            position += size * _numel(output)
+        else:
+            read.append(_probe(output, tensor_device))
+    return read
+
+
+def _probe(output: Any, tensor_device: TensorDevice) -> Probe:
     if type(output) is not torch.Tensor or output.device != tensor_device.device or output.layout != torch.strided:
         return ()
     if _numel(output) == 0:
         return ()
-    count = min(PROBES, _numel(output))
-    flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
     shape, stride = output.shape, output.stride()
-    return tensor_device.read(output, [_offset(index, shape, stride) for index in flat])
+    return tensor_device.read(output, [_offset(index, shape, stride) for index in _probed(output)])
+
+
+def _probed(output: torch.Tensor) -> list[int]:
+    """Which elements, in row-major order."""
+    count = min(PROBES, _numel(output))
+    return [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
 
 
 def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:

@@ -5,6 +5,7 @@ through main memory. What the candidate's side uses was bound before.
 """
 
 import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,8 @@ _numel, _element_size = torch._C.TensorBase.numel, torch._C.TensorBase.element_s
 _contiguous, _view, _reshape = torch._C.TensorBase.contiguous, torch._C.TensorBase.view, torch.Tensor.reshape
 _copy = torch.Tensor.copy_
 _synchronize = torch.cuda.synchronize
+_groupby = itertools.groupby
+_is_small, _joined, _main_memory = tensor_placement.is_small, tensor_placement.joined, tensor_placement.MainMemory()
 _uint8 = torch.uint8
 
 
@@ -38,10 +41,11 @@ def copy_out(outputs: Sequence[object], tensor_device: TensorDevice) -> int:
         with contextlib.suppress(OSError):
             return _in_a_block(tensors, size, tensor_device)
     file, position = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), 0
-    for tensor in tensors:
-        for address, count in tensor_device.elements(tensor):
-            values.write_bytes(file, address, count, position)
-            position += count
+    for are_small, run in _groupby(tensors, lambda tensor: _is_small(tensor, tensor_device)):
+        for tensor in [_joined(list(run))] if are_small else run:
+            for address, count in (_main_memory if are_small else tensor_device).elements(tensor):
+                values.write_bytes(file, address, count, position)
+                position += count
     _seal(file)
     return file
 

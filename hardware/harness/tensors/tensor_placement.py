@@ -39,10 +39,15 @@ _index_select = torch.index_select
 _as_strided = torch._C.TensorBase.as_strided
 _tensor = torch.tensor
 _empty = torch.empty
+_cat, _reshape, _view, _uint8 = torch.cat, torch.Tensor.reshape, torch._C.TensorBase.view, torch.uint8
+_is_conj, _is_neg = torch.Tensor.is_conj, torch.Tensor.is_neg
 
 
 _PATTERN = 0x7F
 """A large finite number as a float."""
+SMALL_BYTES = 1 << 16
+"""Tensors of an accelerator of up to so many bytes are read together: each copy is waited for, and a network that is
+trained has hundreds of buffers."""
 TIDIED_BYTES = 1 << 30
 """Less than that is kept: handing memory back stops the device."""
 
@@ -268,6 +273,20 @@ class Accelerator:
 
 
 _current: list[TensorDevice] = [MainMemory()]
+
+
+def is_small(value: Any, device: TensorDevice) -> bool:
+    """Whether it is a tensor of an accelerator that :func:`joined` takes."""
+    if type(value) is not torch.Tensor or device.device.type == HOST or value.device != device.device:
+        return False
+    if value.layout != torch.strided or _is_conj(value) or _is_neg(value):
+        return False
+    return bool(0 < _numel(value) * _element_size(value) <= SMALL_BYTES)
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Bytes of all their elements, one tensor behind the other, gathered on the current stream, in main memory."""
+    return _cpu(_cat([_view(_reshape(_contiguous(tensor), -1), _uint8) for tensor in tensors]))
 
 
 def set_device(name: str) -> TensorDevice:
