@@ -103,6 +103,8 @@ class Launcher:
     def _folder(self) -> Path:
         if self._scratch is None:
             self._scratch = Scratch()
+            # A candidate that calls torch.compile looks into it, and may make none.
+            self.caches.mkdir(parents=True, exist_ok=True)
         return self._scratch.path
 
     async def candidate(self, *, programs: bool = False) -> Worker:

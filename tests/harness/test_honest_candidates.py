@@ -192,3 +192,20 @@ async def test_outputs_of_another_size_on_data_not_seen_before(device: Device, t
 
     # Memory of a size that no call had before is faulted in: twice the time, and nothing that was remembered.
     assert profiled.verdict is Verdict.correct, profiled.evidence
+
+
+async def test_a_candidate_may_call_torch_compile_before_any_baseline_has(
+    device: Device, tmp_path: Path, problem: Problem
+) -> None:
+    """It could not even be loaded: torch makes the folder of its caches where there is none."""
+    source = """
+import torch
+
+@torch.compile(backend="aot_eager", dynamic=True)
+def kernel(x, w):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+"""
+    async with Device(device._pool, device._hardware, tmp_path, baselines=("eager",)) as fresh:
+        report, _ = await fresh.compile(source, "cpp")
+        verified = await fresh.verify(problem, source, report)
+    assert verified.verdict is Verdict.correct, verified.evidence
