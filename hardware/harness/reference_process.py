@@ -24,7 +24,6 @@ from .timed_shape import TimedShape
 __all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
 
 T = TypeVar("T")
-
 TRIES = 3
 MOST_DISCLOSED = 16
 """Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
@@ -243,7 +242,8 @@ class ReferenceProcess:
         """
         large = any([(await self.cases_of(shape))[0].is_large for shape in await self.shapes()])
         if large:
-            [await self.final_case_of(shape) for shape in await self.timed_shapes()]
+            for shape in await self.timed_shapes():
+                await self.final_case_of(shape)
             await self.cases_in_a_row()
             async for _ in self.derived_cases():
                 if share is not None:

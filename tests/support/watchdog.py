@@ -5,6 +5,7 @@ collector takes is not counted either. Steps of the test's own task are its own 
 """
 
 import asyncio
+import contextlib
 import gc
 import sys
 import threading
@@ -58,8 +59,10 @@ class Watchdog:
         while not ended.wait(SAMPLE_S):
             step, began = self.step, self.began
             if step and step not in self.samples and time.monotonic() - began > self.limit_s / 2:
-                frame = sys._current_frames().get(self.thread)
-                stack = "".join(traceback.format_stack(frame)[-12:]) if frame else ""
+                frame, stack = sys._current_frames().get(self.thread), ""
+                # The thread runs on: what was its frame may be another object by now.
+                with contextlib.suppress(AttributeError):
+                    stack = "".join(traceback.format_stack(frame)[-12:]) if frame else ""
                 if self.step == step:
                     self.samples[step] = stack
 
