@@ -18,10 +18,10 @@ H200_MULTIPROCESSORS = 132
 """Taken where a device does not say how many it has."""
 
 MOST_MEASURED = 8
-"""Convolutions of a graph whose algorithms are measured by default. Each takes some 0.2 s in every process that calls
-it, and several times that beside others. Networks with more gain little: VGG16 ran in 2.33 ms instead of 2.41,
-GoogLeNet in 1.57 instead of 1.61, but ResNet18 in 0.47 instead of 0.45, ResNet50, DenseNet121 and MobileNetV2 as fast
-(H200, whole networks in TF32)."""
+"""Convolutions of a graph whose algorithms are measured by default. A size takes 0.04 to 0.25 s in every process that
+calls it; three processes of VGG16 at once took 7 to 10 s each. Networks with more gain little: VGG16 ran in 2.33 ms
+instead of 2.41, GoogLeNet in 1.57 instead of 1.61, but ResNet18 in 0.47 instead of 0.45, and ResNet50, DenseNet121 and
+MobileNetV2 as fast (H200, whole networks in TF32)."""
 
 
 @dataclass(frozen=True)

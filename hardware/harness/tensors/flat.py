@@ -29,8 +29,7 @@ def flat(value: Any, wide: bool) -> torch.Tensor:
 def to_main_memory(answers: list[Any], among: Iterable[int]) -> list[Any]:
     """``answers`` with what is small ``among`` them, by index, in main memory: one copy for all of a dtype.
 
-    A network's buffers are compared there in no time. On an accelerator each is waited for many times, and each wait
-    takes milliseconds beside other processes.
+    A network has hundreds of buffers, each of which an accelerator would be waited for many times.
     """
     by_dtype: dict[torch.dtype, list[int]] = defaultdict(list)
     for index in among:

@@ -25,8 +25,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def each_same(pairs: Iterable[tuple[Any, Any]]) -> list[bool]:
-    """:func:`same` of every pair. An accelerator is waited for once: a network has hundreds of buffers, and beside
-    other processes each wait takes milliseconds."""
+    """:func:`same` of every pair. An accelerator is waited for once: a network has hundreds of buffers."""
     answers = [_equal(values.leaves(first), values.leaves(second)) for first, second in pairs]
     coming = [answer for answer in answers if isinstance(answer, torch.Tensor)]
     arrived = iter(torch.stack(coming).tolist() if coming else ())
