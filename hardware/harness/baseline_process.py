@@ -303,11 +303,12 @@ class BaselineProcess:
             if is_first:
                 await self._time_from_outside(names, lease)
         elif is_first or self.recordings:
+            if is_first:
+                async with lease.exclusive():
+                    await self._sample(0)
             async with lease.shared():
                 await self.recordings.draw()
-            async with lease.exclusive():
                 if is_first:
-                    await self._sample(0)
                     await self.recordings.begin(self._worker)
                 await self.recordings.add(self._worker, names)
 

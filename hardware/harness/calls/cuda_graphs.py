@@ -15,6 +15,7 @@ Body = Callable[[], list[Any]]
 
 _Graph, _recording = torch.cuda.CUDAGraph, torch.cuda.graph
 _replay = torch.cuda.CUDAGraph.replay
+_pool_handle = torch.cuda.graph_pool_handle
 _Event = torch.cuda.Event
 _record, _elapsed_time = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
 _synchronize = torch.cuda.synchronize
@@ -70,13 +71,16 @@ class CudaRecorder:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        self._pool = _pool_handle()
+        """Of all recordings: none is replayed beside another one, so they may have the same memory for what they pass
+        on from kernel to kernel."""
 
     def record(self, body: Body) -> CudaRecording:
         """Record on a stream of its own. What ``body`` raises is why it cannot be recorded."""
         graph = _Graph(keep_graph=True)
         outputs: list[Any] = []
         try:
-            with _recording(graph):
+            with _recording(graph, pool=self._pool):
                 outputs = body()
             _refuse_other_nodes(graph.raw_cuda_graph())
             graph.instantiate()

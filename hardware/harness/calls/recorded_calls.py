@@ -34,6 +34,7 @@ _LOOSELY = 1e-2
 """Share of the largest number by which a replay may differ from a call: other sums of atomics do."""
 _clock = time.perf_counter_ns
 _fill, _set, _storage = torch.Tensor.fill_, torch.Tensor.set_, torch.Tensor.untyped_storage
+_address = torch.UntypedStorage.data_ptr
 _empty, _uint8 = torch.empty, torch.uint8
 _clone, _nan_to_num, _as_real, _float64 = torch.clone, torch.nan_to_num, torch.view_as_real, torch.float64
 
@@ -73,6 +74,8 @@ class Graphs:
         self._flushed: torch.Tensor | None = None
         self._calls: dict[str, Call] = {}
         self._recordings: dict[tuple[str, _Form], Recording] = {}
+        self._poisoners: dict[tuple[str, _Form], Recording] = {}
+        """What overwrites the outputs of a recording: of a network's buffers there are thousands."""
         self._poisonings: list[Poisoning] = []
         self._outputs: list[Any] = []
 
@@ -92,7 +95,10 @@ class Graphs:
             self._sets, self._restarts, self._aliased = copies, restarts, restarts is not None
 
     def record(self, call: Call, command: Record) -> Recorded:
-        """Record calls in the cold form; ``call`` begins from the start each time, where calls change something."""
+        """Record calls in every form: later it would be in the time in which nobody else may use the device.
+
+        ``call`` begins from the start each time, where calls change something.
+        """
         self._calls[command.name] = call
         self._flush = command.flush
         try:
@@ -101,18 +107,23 @@ class Graphs:
             expected = [
                 _clone(output) for output in values.tensors_of([self._left(call(*self._sets[0]), self._sets[0])])
             ]
-            recording = self._recording(command.name, _FORMS[COLD])
+            self._recording(command.name, _FORMS[COLD])
             if command.name != IDLE:
                 # A call of nothing launches nothing: no replay of it writes what it returned.
-                self._check_replay(recording, expected)
+                self._check_replay(command.name, expected)
+                for form in _FORMS.values():
+                    self._recording(command.name, form)
+                    self._bare(form)
+                # To record is to replay once.
+                self._restore()
         except CannotRecord as error:
             return Recorded(reason=str(error))
         return Recorded()
 
-    def _check_replay(self, recording: Recording, expected: list[torch.Tensor]) -> None:
+    def _check_replay(self, name: str, expected: list[torch.Tensor]) -> None:
         """A graph must hold all of a call. Kernels on another stream than the current one (the legacy default stream of
         ``kernel<<<blocks, threads>>>``) run while they are recorded, and are not in it."""
-        _poison(recording.outputs)
+        recording = self._poisoned(name, _FORMS[COLD])
         self._recorder.elapsed_ns(recording, 1)
         if not all(map(_is_alike, expected, values.tensors_of([recording.outputs[0]]))):
             raise CannotRecord(_NOT_IN_IT)
@@ -137,12 +148,11 @@ class Graphs:
         return values.leaves(self._outputs[call])
 
     def _replayed(self, name: str, form: _Form, times: int) -> int:
-        recording = self._recording(name, form)
-        bare = self._recording("", form.bare) if form.poisoned or (self._flush and not form.first) else None
+        bare = self._bare(form)
         self._arrive()
+        recording = self._poisoned(name, form)
         if not form.first:
             self._outputs = recording.outputs
-            _poison(recording.outputs)
         if form.poisoned:
             for poisoning in self._poisonings:
                 poisoning.poison()
@@ -157,6 +167,17 @@ class Graphs:
         for poisoning in self._poisonings:
             poisoning.restore()
 
+    def _bare(self, form: _Form) -> Recording | None:
+        """What ``form`` holds beside its calls, which is not theirs; None where that is nothing."""
+        return self._recording("", form.bare) if form.poisoned or (self._flush and not form.first) else None
+
+    def _poisoned(self, name: str, form: _Form) -> Recording:
+        """A recording, its outputs overwritten: a replay that leaves one as it was leaves that."""
+        recording = self._recording(name, form)
+        if recording.outputs:
+            self._poisoners[name, form].replay()
+        return recording
+
     def _recording(self, name: str, form: _Form) -> Recording:
         if (name, form) not in self._recordings:
             if form.poisoned and not self._poisonings:
@@ -164,7 +185,10 @@ class Graphs:
                 written = self._restarts.written if self._restarts is not None else ()
                 self._poisonings = [Poisoning(only_read(inputs, written), chance) for inputs in self._sets]
             call = self._calls.get(name)
-            self._recordings[name, form] = self._recorder.record(lambda: self._body(call, form))
+            recording = self._recorder.record(lambda: self._body(call, form))
+            if recording.outputs:
+                self._poisoners[name, form] = self._recorder.record(lambda: _poison(recording.outputs))
+            self._recordings[name, form] = recording
         return self._recordings[name, form]
 
     def _body(self, call: Call | None, form: _Form) -> list[Any]:
@@ -225,7 +249,10 @@ def _is_alike(expected: torch.Tensor, replayed: torch.Tensor) -> bool:
     return not expected.numel() or bool(((expected - replayed).abs() <= _LOOSELY * expected.abs().max()).all())
 
 
-def _poison(outputs: list[Any]) -> None:
-    """Who leaves an output as it was leaves this."""
-    for tensor in values.tensors_of(outputs):
+def _poison(outputs: list[Any]) -> list[Any]:
+    """Overwrite them; nothing is returned that a replay of it would write."""
+    # Of small ones several lie in one memory.
+    memories = {_address(_storage(tensor)): tensor for tensor in values.tensors_of(outputs)}
+    for tensor in memories.values():
         _fill(_set(_empty(0, dtype=_uint8, device=tensor.device), _storage(tensor)), _POISON)
+    return []

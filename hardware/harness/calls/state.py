@@ -14,6 +14,7 @@ import torch
 
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateEntry
 from ..tensors import values
+from ..tensors.flat import SMALL
 from ..tensors.likeness import each_same
 from .oracle import in_dtype
 
@@ -21,7 +22,9 @@ _TORCHS_OWN = frozenset(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_
 _NUMBERS = (bool, int, float, type(None))
 _DEEPEST = 4
 """Lists in lists are followed so far."""
-_clone, _copy, _detach = torch.Tensor.clone, torch.Tensor.copy_, torch._C.TensorBase.detach
+_clone, _copy_each, _detach = torch.Tensor.clone, torch._foreach_copy_, torch._C.TensorBase.detach
+_cat, _split, _view = torch.cat, torch.Tensor.split, torch.Tensor.view
+_numel, _is_contiguous = torch.Tensor.numel, torch.Tensor.is_contiguous
 _detach_in_place = torch._C.TensorBase.detach_
 _vars = vars
 
@@ -111,6 +114,17 @@ def cloned(value: Any) -> Any:
     return values.mapped(value, lambda tensor: _clone(_detach(tensor)))
 
 
+def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Copy into the first of each pair the second; few launches for all: a network has hundreds of buffers."""
+    alike: dict[Any, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+    for target, source in pairs:
+        targets, sources = alike.setdefault((target.dtype, target.device, source.dtype, source.device), ([], []))
+        targets.append(target)
+        sources.append(source)
+    for targets, sources in alike.values():
+        _copy_each(targets, sources)
+
+
 def in_precision(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     """A copy of ``module`` whose parameters, buffers and attributes are in ``dtype``."""
     # Not `module.to`: that takes the imaginary part from complex buffers.
@@ -121,24 +135,80 @@ def in_precision(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module
     return converted
 
 
+class InPrecision:
+    """A module in another precision, as it was at its start whenever it is asked for.
+
+    Small ones are made once: to copy hundreds of tensors takes longer than to put back what a call changed.
+    """
+
+    KEPT_BYTES = 64 << 20
+    """Of the module's weights."""
+
+    def __init__(self, module: torch.nn.Module, dtype: torch.dtype) -> None:
+        """``module`` is at its start."""
+        self._module, self._dtype = module, dtype
+        self._kept: tuple[torch.nn.Module, Start] | None = None
+
+    def at_the_start(self) -> torch.nn.Module:
+        """The module; the next call of this changes what the last one gave."""
+        if self._kept is not None:
+            converted, start = self._kept
+            start.restore()
+            return converted
+        converted = in_precision(self._module, self._dtype)
+        if sum(weight.nbytes for weight in (*self._module.parameters(), *self._module.buffers())) <= self.KEPT_BYTES:
+            start = Start(converted)
+            start.keep()
+            self._kept = converted, start
+        return converted
+
+
 def after_call(entries: Sequence[StateEntry], arguments: Sequence[Any], module: Any) -> list[Any]:
     """Copies of what ``entries`` name, as a call on ``arguments`` left it; None where there is no such thing."""
     tensors = values.tensors_of(arguments)
     module_state = read(module) if any(entry.kind != INPUT for entry in entries) else {}
-    return [
-        cloned(tensors[entry.tensor] if entry.kind == INPUT else module_state.get(entry.name, ("", None))[1])
+    left = [
+        tensors[entry.tensor] if entry.kind == INPUT else module_state.get(entry.name, ("", None))[1]
         for entry in entries
     ]
+    copies = iter(_copies([_detach(tensor) for tensor in values.tensors_of(left)]))
+    copied: list[Any] = values.mapped(left, lambda tensor: next(copies))
+    return copied
+
+
+def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """A copy of each. Small ones of a dtype lie one behind the other in one memory, where one launch puts them all."""
+    together: dict[Any, list[int]] = {}
+    copies = list(tensors)
+    for index, tensor in enumerate(tensors):
+        if 0 < _numel(tensor) <= SMALL and _is_contiguous(tensor):
+            together.setdefault((tensor.dtype, tensor.device), []).append(index)
+        else:
+            copies[index] = _clone(tensor)
+    for indices in together.values():
+        joined = _cat([_view(tensors[index], -1) for index in indices])
+        parts = _split(joined, [_numel(tensors[index]) for index in indices])
+        for index, part in zip(indices, parts, strict=True):
+            copies[index] = _view(part, tensors[index].shape)
+    return copies
 
 
 def with_state(call: Callable[..., Any], entries: Sequence[StateEntry], module: Any) -> Callable[..., list[Any]]:
-    """``call``, which also returns what it left behind."""
+    """``call``, which also returns what it left behind; its outputs are out of reach of the next call."""
 
     def call_with_state(*arguments: Any) -> list[Any]:
         outputs = values.leaves(call(*arguments))
+        if entries and module is not None and lie_in(outputs, [value for _, value in read(module).values()]):
+            outputs = [*map(cloned, outputs)]
         return [*outputs, *after_call(entries, arguments, module)]
 
     return call_with_state
+
+
+def lie_in(outputs: list[Any], owners: list[Any]) -> bool:
+    """Whether one of the tensors among ``outputs`` has its memory from ``owners``."""
+    taken = {tensor.untyped_storage().data_ptr() for tensor in values.tensors_of(owners)} - {0}
+    return any(tensor.untyped_storage().data_ptr() in taken for tensor in values.tensors_of(outputs))
 
 
 class Start:
@@ -159,11 +229,13 @@ class Start:
 
     def restore(self, names: Iterable[str] | None = None) -> None:
         """Put back what ``names`` name, or everything; what came later goes."""
+        pairs: list[tuple[torch.Tensor, torch.Tensor]] = []
         for name in list({**self._snapshot, **held(self._module)}) if names is None else names:
             if name in self._snapshot:
-                _put(*self._snapshot[name])
+                _put(*self._snapshot[name], pairs)
             elif name not in self._names and (new := held(self._module).get(name)):
                 _tables(new.owner)[new.kind].pop(new.key, None)
+        _copy_all(pairs)
 
     def changed(self) -> dict[str, str]:
         """Names and kinds of what is not what it was; everything must have been remembered."""
@@ -179,20 +251,21 @@ class Start:
         }
 
 
-def _put(was: StateMember, start: Any) -> None:
+def _put(was: StateMember, start: Any, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Put the value of ``start`` in its place; what tensors hold is left to ``pairs``, whose first is to get it."""
     value = was.value
     if isinstance(value, torch.Tensor) and isinstance(start, torch.Tensor):
         if not value.is_leaf and not value._is_view():
             # A call with gradients on left its graph there.
             _detach_in_place(value)
         if value.shape == start.shape and value.dtype == start.dtype:
-            _copy(_detach(value), start)
+            pairs.append((_detach(value), start))
         else:
             value.data = _clone(start)
     else:
         value = cloned(start)
     table = _tables(was.owner)[was.kind]
-    if dict(table.items()).get(was.key) is value:
+    if (table if type(table) is dict else dict(table.items())).get(was.key) is value:
         return
     if isinstance(was.owner, torch.jit.ScriptModule):
         setattr(was.owner, was.key, value)

@@ -8,7 +8,7 @@ import torch
 
 from ....schemas import ProblemFormat, StateFact
 from ..calls.answering import Refused, attempt
-from ..calls.state import after_call, cloned, read, whole_of
+from ..calls.state import after_call, cloned, lie_in, read, whole_of
 from ..messages.commands import Open
 from ..messages.state import INPUT, StateEntry
 from ..tensors import values
@@ -72,7 +72,7 @@ def called(
     if not entries and all(leaf is None for leaf in outputs):
         raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
     state = after_call(entries, taken, reference.module)
-    aliased = bool(entries) and _lie_in(outputs, [taken, _module_values(reference)])
+    aliased = bool(entries) and lie_in(outputs, [taken, _module_values(reference)])
     return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
 
 
@@ -122,8 +122,3 @@ def _written(reference: ReferenceProblem, inputs: list[Any], taken: list[Any]) -
 
 def _module_values(reference: ReferenceProblem) -> list[Any]:
     return [] if reference.module is None else [value for _, value in read(reference.module).values()]
-
-
-def _lie_in(outputs: list[Any], owners: list[Any]) -> bool:
-    taken = {tensor.untyped_storage().data_ptr() for tensor in values.tensors_of(owners)} - {0}
-    return any(tensor.untyped_storage().data_ptr() in taken for tensor in values.tensors_of(outputs))

@@ -239,6 +239,7 @@ class KernelBenchReference:
     def _started(self) -> state.Start:
         start = state.Start(self._model)
         start.keep()
+        self._wide = state.InPrecision(self._model, torch.float64)
         return start
 
     def restart(self, names: Iterable[str] | None = None) -> None:
@@ -308,7 +309,7 @@ class KernelBenchReference:
     ) -> Any:
         """The model's result with weights, inputs and intermediate values in float64, whose state is its own."""
         self.restart()
-        model = state.in_precision(self._model, torch.float64)
+        model = self._wide.at_the_start()
         call = _passes(model, self.backward)
         for before in earlier:
             in_float64(call, before)

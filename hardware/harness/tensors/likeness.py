@@ -1,6 +1,7 @@
 """Whether two values are the same: to the last digit, or but for the order of additions."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,23 +27,43 @@ def same(first: Any, second: Any) -> bool:
 
 def each_same(pairs: Iterable[tuple[Any, Any]]) -> list[bool]:
     """:func:`same` of every pair. An accelerator is waited for once: a network has hundreds of buffers."""
-    answers = [_equal(values.leaves(first), values.leaves(second)) for first, second in pairs]
-    coming = [answer for answer in answers if isinstance(answer, torch.Tensor)]
-    arrived = iter(torch.stack(coming).tolist() if coming else ())
-    return [bool(next(arrived)) if isinstance(answer, torch.Tensor) else answer for answer in answers]
+    answers: list[bool] = []
+    left: dict[Any, list[tuple[int, torch.Tensor, torch.Tensor]]] = defaultdict(list)
+    for number, (first, second) in enumerate(pairs):
+        leaves, others = values.leaves(first), values.leaves(second)
+        answers.append(len(leaves) == len(others))
+        for a, b in zip(leaves, others, strict=False):
+            if answers[-1] and _is_left_to_the_device(a, b):
+                left[a.dtype, a.device].append((number, a, b))
+            else:
+                answers[-1] = answers[-1] and _is_same(a, b)
+    for alike in left.values():
+        for part in _in_parts(alike):
+            for (number, *_), is_same in zip(part, _each_equal(part), strict=True):
+                answers[number] = answers[number] and is_same
+    return answers
 
 
-def _equal(left: Sequence[Any], right: Sequence[Any]) -> bool | torch.Tensor:
-    """Whether all of them are; a tensor where an accelerator finds out."""
-    if len(left) != len(right):
-        return False
-    coming: list[torch.Tensor] = []
-    for a, b in zip(left, right, strict=True):
-        if _is_left_to_the_device(a, b):
-            coming.append(_in_each_element(a, b).all())
-        elif not _is_same(a, b):
-            return False
-    return torch.stack(coming).all() if len(coming) > 1 else coming[0] if coming else True
+def _in_parts(pairs: list[tuple[int, torch.Tensor, torch.Tensor]]) -> Iterator[list[Any]]:
+    """``pairs``, about :data:`MOST_TOGETHER` elements at a time."""
+    part: list[Any] = []
+    size = 0
+    for pair in pairs:
+        part.append(pair)
+        size += pair[1].numel()
+        if size > MOST_TOGETHER:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _each_equal(pairs: Sequence[tuple[int, torch.Tensor, torch.Tensor]]) -> list[bool]:
+    """By few launches, and one copy to main memory."""
+    firsts = torch.cat([first.detach().reshape(-1) for _, first, _ in pairs])
+    seconds = torch.cat([second.detach().reshape(-1) for _, _, second in pairs])
+    parts = _in_each_element(firsts, seconds).split([first.numel() for _, first, _ in pairs])
+    return [bool(answer) for answer in torch.stack([part.all() for part in parts]).tolist()]
 
 
 def _is_left_to_the_device(a: Any, b: Any) -> bool:
