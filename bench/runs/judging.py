@@ -64,8 +64,9 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
     closed: Row | None = None
     try:
         problem = task.load()
+        on.device.memory.notify(problem, spectator.waiting)
         facts = await _validated(on, problem, spectator)
-        validated_s = time.monotonic() - began
+        validated_s = time.monotonic() - began - on.device.memory.waited_s(problem)
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)
         left_s = max(1.0, on.configuration.minutes_per_problem * 60 - validated_s)
@@ -74,7 +75,6 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
         )
         options = on.configuration.options(left_s / 60)
         # Before its minutes begin: beside large neighbours sessions waited for memory until these were over.
-        on.device.memory.notify(problem, spectator.waiting)
         async with (
             on.device.memory.using(problem, facts),
             session_on(context, options, session=row.session, roles=on.configuration.roles) as search,
@@ -159,12 +159,20 @@ def first(error: BaseException) -> BaseException:
 
 
 async def _validated(on: Bench, problem: Problem, spectator: Spectator) -> ProblemFacts:
+    """The facts of ``problem``; waiting for memory that others hold takes none of its minutes."""
     spectator.notice(f"validating {problem.name}: importing, checking, capturing")
+    began = time.monotonic()
+    validating = asyncio.create_task(on.device.validate_problem(problem), name="validating")
     try:
-        async with asyncio.timeout(on.configuration.minutes_per_problem * 60):
-            return await on.device.validate_problem(problem)
-    except TimeoutError:
-        raise _TooLong("it was still being validated") from None
+        while not validating.done():
+            ends = began + on.configuration.minutes_per_problem * 60 + on.device.memory.waited_s(problem)
+            if (left_s := ends - time.monotonic()) <= 0:
+                raise _TooLong("it was still being validated")
+            await asyncio.wait({validating}, timeout=left_s)
+        return validating.result()
+    finally:
+        validating.cancel()
+        await asyncio.wait({validating})
 
 
 def _precision(pool: Pool, facts: ProblemFacts, problem: Problem) -> dict[str, str]:

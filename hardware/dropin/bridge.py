@@ -1,5 +1,6 @@
 """Part of every finished file: between one module and the candidate's, which computes for it and shares its tensors."""
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 
 from .conditions import KERNEL
+from .constructor import lacks_data, without_data
 from .functions import tell_autograd
 from .own_backward import differentiable
 
@@ -15,6 +17,9 @@ Call = Callable[..., Any]
 _has_any_global_hook = torch.nn.modules.module._has_any_global_hook
 _HOLDERS = ("_parameters", "_buffers")
 _MISSING = object()
+_WITHOUT_DATA = ("is_cuda",)
+"""Devices, by the name of what a tensor is there, where nothing in main memory can be of use to a kernel. Elsewhere a
+constructor may keep a table where nobody finds it."""
 
 
 class Cell:
@@ -204,12 +209,13 @@ class Bridge:
                 return True
             with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
                 module = finished.candidate.module()
-                inner = finished.made(module.ModelNew)
-                inner.to(next((value.device for value in arguments if isinstance(value, torch.Tensor)), "cpu"))
-                parts: list[Cell | Attribute] = [*self._cells, *self._attributes]
-                if not all(part.share(inner) for part in parts):
-                    self._is_searched = False
-                    return False
+                inner = self._made_without_data(module.ModelNew) if finished.place in _WITHOUT_DATA else None
+                if inner is None:
+                    inner = finished.made(module.ModelNew)
+                    inner.to(next((value.device for value in arguments if isinstance(value, torch.Tensor)), "cpu"))
+                    if not self._share(inner):
+                        self._is_searched = False
+                        return False
             self._unshared = [cell for cell in self._cells if cell.inner is None and cell.tensor is not None]
             call = inner.forward if not _has_hooks(inner) else inner
             backward = getattr(module, "backward", None)
@@ -218,6 +224,21 @@ class Bridge:
             self._inner, self.refusal = inner, finished.candidate.refusal()
             self._call = call
         return True
+
+    def _made_without_data(self, make: Callable[..., Any]) -> Any:
+        """The candidate's module where all its tensors are ours: drawing some for it would take time, and memory.
+
+        None where it has others, or looks at numbers when it is made.
+        """
+        with contextlib.suppress(Exception):
+            inner = self._finished.made(without_data(make))
+            if self._share(inner) and not lacks_data(inner):
+                return inner
+        return None
+
+    def _share(self, inner: Any) -> bool:
+        parts: list[Cell | Attribute] = [*self._cells, *self._attributes]
+        return all(part.share(inner) for part in parts)
 
     def _reference(self, *arguments: Any) -> Any:
         return self._finished.reference.Model.forward(self._owner(), *arguments)

@@ -99,6 +99,23 @@ def made_on(
     return make(*positional, **named), _HOST
 
 
+def without_data(make: Callable[..., Any]) -> Callable[..., Any]:
+    """``make``, whose tensors have sizes and no numbers: for a module that is given somebody else's."""
+
+    def made(*positional: Any, **named: Any) -> Any:
+        with torch.device("meta"):
+            return make(*positional, **named)
+
+    return made
+
+
+def lacks_data(module: Any) -> bool:
+    """Whether a tensor in it has no numbers."""
+    parts = list(module.modules())
+    tensors = [*module.parameters(), *module.buffers(), *tree_leaves([_own(part) for part in parts])]
+    return any(isinstance(tensor, torch.Tensor) and tensor.is_meta for tensor in tensors)
+
+
 def is_lazy(module: Any) -> bool:
     """Whether it has layers that wait for their first call to take their sizes."""
     return any(isinstance(part, LazyModuleMixin) for part in module.modules())

@@ -68,11 +68,18 @@ class ProblemMemory:
         self._repeats: dict[str, int] = defaultdict(int)
         """How many steps of each problem are done once more, or wait for that."""
         self._notices: dict[str, Notice] = {}
+        self._waited_s: dict[str, float] = defaultdict(float)
+        self._waits_since: dict[str, float] = {}
         self._yielding: asyncio.Task[None] | None = None
 
     def notify(self, problem: Problem, notice: Notice) -> None:
         """Tell ``notice`` what the problem waits for, and with an empty text that it does no longer."""
         self._notices[problem.sha256] = notice
+
+    def waited_s(self, problem: Problem) -> float:
+        """Seconds in which the problem waited for memory that others held, since it was last let go of."""
+        now = time.monotonic()
+        return self._waited_s[problem.sha256] + now - self._waits_since.get(problem.sha256, now)
 
     @contextlib.asynccontextmanager
     async def using(self, problem: Problem, facts: ProblemFacts | None) -> AsyncIterator[None]:
@@ -166,7 +173,7 @@ class ProblemMemory:
             if held is not None:
                 self._held.pop(key).release()
             everything = self.reservations.capacity
-            self._held[key] = await self.reservations.reserve(everything, problem.name, self._notice(problem))
+            self._held[key] = await self._reserve(problem, everything, problem.name)
 
     def _give_rest_back(self, problem: Problem) -> None:
         key = problem.sha256
@@ -181,6 +188,7 @@ class ProblemMemory:
     def release(self, key: str) -> None:
         """Let others have the memory of the problem with this sha256, whose processes have ended."""
         self._notices.pop(key, None)
+        self._waited_s.pop(key, None)
         reservation = self._held.pop(key, None)
         if reservation is not None:
             reservation.release()
@@ -197,15 +205,24 @@ class ProblemMemory:
         if self._yielding is None:
             self._yielding = asyncio.create_task(self._yield_when_idle(), name="memory of idle problems")
         demand = self._demand.setdefault(problem.sha256, demand_of(facts, self._accelerator))
-        return await self.reservations.reserve(demand, problem.name, self._notice(problem))
+        return await self._reserve(problem, demand, problem.name)
 
     @contextlib.asynccontextmanager
     async def _reserving(self, problem: Problem, size: int) -> AsyncIterator[None]:
-        reservation = await self.reservations.reserve(size, f"{problem.name}, validating", self._notice(problem))
+        reservation = await self._reserve(problem, size, f"{problem.name}, validating")
         try:
             yield
         finally:
             reservation.release()
+
+    async def _reserve(self, problem: Problem, size: int, label: str) -> Reservation:
+        key = problem.sha256
+        self._waits_since[key] = time.monotonic()
+        try:
+            return await self.reservations.reserve(size, label, self._notice(problem))
+        finally:
+            self._waited_s[key] = self.waited_s(problem)
+            del self._waits_since[key]
 
     def _notice(self, problem: Problem) -> Notice:
         def tell(text: str) -> None:

@@ -6,6 +6,7 @@ baseline's does. Whether it keeps answers is seen by one such replay on input se
 those that it knows.
 """
 
+import math
 import os
 import secrets
 import time
@@ -91,6 +92,9 @@ class Replayed(SelfTimed):
 
     def _as_asked(self, command: Time) -> Time:
         return msgspec.structs.replace(command, form=command.form or COLD)
+
+    def _in_full(self, calls: int) -> int:
+        return self.timing.recordings.calls * math.ceil(calls / self.timing.recordings.calls)
 
     async def _beside_ns(self, calls: int, flushes: int) -> int:
         return await self.timing.idle_ns(calls, COLD)

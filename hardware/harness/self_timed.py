@@ -93,6 +93,10 @@ class SelfTimed(ProcessChecks):
     def _as_asked(self, command: Time) -> Time:
         return command
 
+    def _in_full(self, calls: int) -> int:
+        """So many calls, or as few more as its process makes where it is asked for them: our clock sees them all."""
+        return calls
+
     async def _beside_ns(self, calls: int, flushes: int) -> int:
         """What so many calls of a long batch cost beside them."""
         return await self.timing.idle_ns(calls, flushes=flushes)
@@ -167,7 +171,7 @@ class SelfTimed(ProcessChecks):
             session = CounterSession()
             counting = self.timing.on_processor and start_counting(session, self.untrusted.worker.pid)
             others = self._background_load()
-            calls = tally.times * clocks.checked_calls(candidate.calls, counted)
+            calls = self._in_full(tally.times * clocks.checked_calls(candidate.calls, counted))
             checked = await self._time_twice(Time(calls=calls, flushes=tally.flushes))
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
@@ -193,7 +197,7 @@ class SelfTimed(ProcessChecks):
             return await clocks.by_all(honest.ask, command, self.timing.pid, works_there=self.timing.on_processor)
 
         short = await timed(clocks.as_counted(honest))
-        calls = times * clocks.checked_calls(honest.calls, short.claimed_ns)
+        calls = self._in_full(times * clocks.checked_calls(honest.calls, short.claimed_ns))
         checked = await timed(Time(calls=calls, name=honest.name, flushes=flushes))
         cores, beside = others.cores(), await self._beside_ns(calls, flushes)
         comparison = clocks.ClockCrossCheck(checked, [short], short.claimed_ns, beside, cores, flushes)

@@ -1,5 +1,6 @@
 """A run that is interrupted, killed, and given again: real processes, a real search, one row for each problem."""
 
+import asyncio
 import csv
 import json
 import os
@@ -20,6 +21,7 @@ import kernelswarm
 from kernelswarm.bench.runs import Outcome, Report, Row, judging
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.problem_memory import ProblemMemory
 from kernelswarm.schemas import BusError, HarnessError, InputError, ProblemError, StoreError
 from kernelswarm.sessions import search
 
@@ -229,6 +231,22 @@ def test_the_minutes_of_a_session_begin_when_its_memory_is_there(
     outcome = bench(checkout, home, tmp_path / "rows.csv", problems="1")
     assert held == ["1_gate"]
     assert [row.detail for row in outcome.report.rows] == ["that is all"]
+
+
+def test_waiting_for_memory_takes_no_minutes_of_a_validation(
+    checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a problem that took a whole H200 for three minutes four others were late before they had begun."""
+
+    async def slow(self: Device, problem: kernelswarm.schemas.Problem) -> object:
+        await asyncio.sleep(0.6)
+        raise ProblemError("that is all")
+
+    monkeypatch.setattr(Device, "validate_problem", slow)
+    monkeypatch.setattr(ProblemMemory, "waited_s", lambda memory, problem: 60.0 * (problem.name == "1_gate"))
+    outcome = bench(checkout, home, tmp_path / "rows.csv", problems="1-2", minutes_per_problem=0.005)
+    assert [row.detail for row in outcome.report.rows if row.problem == "1_Gate"] == ["that is all"]
+    assert [row.cause for row in outcome.report.rows if row.problem == "2_Nothing"] == ["timeout"]
 
 
 def test_what_ends_one_slot_ends_the_run_with_its_own_error(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelswarm.hardware.dropin.constructor import made_on
+from kernelswarm.hardware.dropin.constructor import lacks_data, made_on, without_data
 
 DEVICE = torch.device("meta")
 """Stands for an accelerator: like one, it is not main memory."""
@@ -57,3 +57,19 @@ def test_some_modules_are_made_in_main_memory(make: Any, arguments: list[Any]) -
 def test_a_constructor_that_fails_everywhere_raises_its_own_error() -> None:
     with pytest.raises(TypeError, match="in_features"):
         made_on(DEVICE, torch.nn.Linear, ([], {}), _seed)
+
+
+def test_a_module_for_weights_of_another_one_has_sizes_alone() -> None:
+    linear, other = without_data(torch.nn.Linear)(3, 4), torch.nn.Linear(3, 4)
+    assert lacks_data(linear)
+    for name, parameter in other.named_parameters():
+        setattr(linear, name, parameter)
+    assert not lacks_data(linear)
+    torch.testing.assert_close(linear(torch.ones(2, 3)), other(torch.ones(2, 3)))
+
+
+def test_what_a_module_keeps_beside_is_seen_to_lack_data() -> None:
+    module = without_data(Keeps)()
+    for name, parameter in torch.nn.Linear(2, 2).named_parameters():
+        setattr(module, name, parameter)
+    assert lacks_data(module)

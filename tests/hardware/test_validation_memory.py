@@ -64,6 +64,21 @@ async def test_a_validation_reserves_a_share_and_its_tensors_leave_room_for_the_
     assert memory.reservations.holdings() == []
 
 
+async def test_the_time_until_the_memory_is_there_is_known_while_it_is_waited_for(tmp_path):
+    memory = memory_of(tmp_path)
+    everything = await memory.reservations.reserve(CAPACITY, "large")
+    waiting = asyncio.create_task(memory.validated(problem("a"), Validations(memory).attempt))
+    async with asyncio.timeout(LIMIT_S):
+        while memory.waited_s(problem("a")) < 0.05:
+            await asyncio.sleep(0.01)
+        everything.release()
+        await waiting
+    waited = memory.waited_s(problem("a"))
+    assert waited >= 0.05
+    await asyncio.sleep(0.02)
+    assert memory.waited_s(problem("a")) == waited and memory.waited_s(problem("b")) == 0.0
+
+
 @pytest.mark.parametrize(
     ("needed_gib", "reserved"),
     [(30, [SHARE, HALF]), (50, [SHARE, HALF, CAPACITY]), (90, [SHARE, HALF, CAPACITY])],

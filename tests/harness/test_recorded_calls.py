@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kernelswarm.hardware.harness.messages.commands import Expected
 from kernelswarm.hardware.harness.messages.recording import APART, COLD, WARM, Record
 from kernelswarm.hardware.harness.messages.timing import IDLE, Time
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
+from kernelswarm.hardware.harness.replayed import Replayed
 from kernelswarm.hardware.harness.tensors import values
 from kernelswarm.hardware.processes.arguments import Values
 
@@ -200,3 +202,11 @@ def test_a_recording_has_as_many_calls_as_leave_no_set_in_the_cache() -> None:
     assert calls_in_a_recording(case(1 << 20), cache) == 90
     assert calls_in_a_recording(case(1 << 28), cache) == 3
     assert calls_in_a_recording(case(16), cache) == 512
+
+
+@pytest.mark.parametrize(("asked", "made"), [(1, 3), (3, 3), (4, 6)])
+def test_clocks_are_compared_on_as_many_calls_as_are_replayed(asked: int, made: int) -> None:
+    """Of large inputs one call was asked for and three replayed: our clock saw three, and no kernel's agreed with it."""
+    timing = SimpleNamespace(recordings=SimpleNamespace(calls=3))
+    untrusted = SimpleNamespace(worker=SimpleNamespace(pid=0))
+    assert Replayed(timing, timing, untrusted, None, None)._in_full(asked) == made  # type: ignore[arg-type]
