@@ -206,7 +206,7 @@ def test_a_recording_has_as_many_calls_as_leave_no_set_in_the_cache() -> None:
 
 @pytest.mark.parametrize(("asked", "made"), [(1, 3), (3, 3), (4, 6)])
 def test_clocks_are_compared_on_as_many_calls_as_are_replayed(asked: int, made: int) -> None:
-    """Of large inputs one call was asked for and three replayed: our clock saw three, and no kernel's agreed with it."""
+    """Of large inputs one call was asked for and three replayed: our clock saw three, and nobody's agreed with it."""
     timing = SimpleNamespace(recordings=SimpleNamespace(calls=3))
     untrusted = SimpleNamespace(worker=SimpleNamespace(pid=0))
     assert Replayed(timing, timing, untrusted, None, None)._in_full(asked) == made  # type: ignore[arg-type]
