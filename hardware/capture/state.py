@@ -70,6 +70,18 @@ def is_reassigned(target: Any, before: dict[str, Any]) -> bool:
     return after.keys() != before.keys() or any(after[name] is not value for name, value in before.items())
 
 
+def surely_writes(target: Any) -> bool:
+    """Whether calls move averages, and can write no tensor beside parameters and buffers."""
+    import torch
+
+    if not isinstance(target, torch.nn.Module):
+        return False
+    values = [leaf for value, items in _attributes(target).values() for leaf in (value, *(items or ()))]
+    averages = (m for m in target.modules() if isinstance(m, torch.nn.modules.batchnorm._NormBase))
+    moves = any(norm.training and norm.track_running_stats and norm.running_mean is not None for norm in averages)
+    return moves and not any(isinstance(value, torch.Tensor) for value in values)
+
+
 @contextmanager
 def attributes_kept(target: Any) -> Iterator[dict[str, Any]]:
     """Nothing else of a module may change while it is traced, but for tensors that a call makes anew.

@@ -15,6 +15,7 @@ from .state import (
     check_reads,
     is_reassigned,
     state_of,
+    surely_writes,
     tensor_names,
     traceable_copy,
 )
@@ -116,7 +117,10 @@ def _swapped(reparametrize: Callable[..., Any], target: Any, state: dict[str, An
 
 
 def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *, types: bool) -> Traced:
-    """Trace by ``make_fx``; once more with the state as arguments, where the reference writes something."""
+    """Trace by ``make_fx``, with the state as arguments where the reference writes something.
+
+    What surely does is traced that way at once: tracing a deep network takes seconds each time.
+    """
     import torch
     from torch.fx.experimental import _config
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -124,6 +128,12 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *
     positions = [i for i, value in enumerate(inputs) if _is_tensor(value) or type(value) is int]
     reference = _Reference(target, inputs, labels, positions, call)
     with torch.no_grad(), _config.patch(use_duck_shape=False), _without_cache(), spelled(reference.target, types):
+        if surely_writes(target):
+            with attributes_kept(reference.target):
+                module = _trace_state(reference)
+            if _changes_state(module, reference.traced):
+                return _checked(reference, module)
+            reference = _Reference(target, inputs, labels, positions, call)
         with attributes_kept(reference.target) as replaced:
             module = make_fx(
                 reference.call,
@@ -135,10 +145,20 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *
         if any(map(_is_mutation, module.graph.nodes)) or reference.is_reassigned or attributes:
             reference = _Reference(target, inputs, labels, positions, call, attributes)
             module = _trace_state(reference)
+    return _checked(reference, module)
+
+
+def _checked(reference: _Reference, module: Any) -> Traced:
     if _writes_unseen(module):
         raise ProblemError("a composite operator of PyTorch writes into a tensor that is read under another name")
     reference.traced.module = module
     return reference.traced
+
+
+def _changes_state(module: Any, traced: Traced) -> bool:
+    """Whether one of the values behind the results is another one than what was given."""
+    (results,) = next(node for node in module.graph.nodes if node.op == "output").args
+    return any(value.op != "placeholder" for value in results[traced.results :])
 
 
 def _without_cache() -> Any:

@@ -19,6 +19,7 @@ from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import plan_of
 from kernelswarm.codegen.ir.tunables import Settings
 from kernelswarm.codegen.lowering.aten import pyname
+from kernelswarm.hardware.capture import state, trace
 from kernelswarm.hardware.capture.capture import capture
 
 HERE = Path(__file__).parent
@@ -55,6 +56,28 @@ def test_a_candidate_returns_and_leaves_what_the_reference_does(name: str, pair_
         pair.call(makers[0], falls_back=False)
     for maker in makers[1:]:
         pair.call(maker)
+
+
+class UnusedNorm(torch.nn.Linear):
+    """Has averages that no call moves."""
+
+    def __init__(self) -> None:
+        super().__init__(8, 4)
+        self.norm = torch.nn.BatchNorm1d(8)
+
+
+SURE = {name: (target, makers[0]) for name, (target, makers) in MODULES.items() if state.surely_writes(target)}
+
+
+@pytest.mark.parametrize(("target", "make"), [*SURE.values(), (UnusedNorm(), lambda: [torch.randn(5, 8)])])
+def test_modules_with_averages_are_traced_with_them_at_once(
+    target: torch.nn.Module, make: Callable[[], list[torch.Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the same graph: tracing MobileNetV2 without them first took a quarter of the time that it took in all."""
+    inputs = make()
+    graph = capture(target, inputs)
+    monkeypatch.setattr(trace, "surely_writes", lambda target: False)
+    assert graph == capture(target, inputs)
 
 
 @pytest.mark.parametrize("name", [name for name, (target, _) in MODULES.items() if isinstance(target, torch.nn.Module)])

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference import validity
 from kernelswarm.hardware.harness.reference.problem import FunctionReference, ReferenceProblem, open_reference
-from kernelswarm.hardware.harness.reference.validity import DRAWS, InvalidVariant, changed
+from kernelswarm.hardware.harness.reference.validity import DRAWS, InputVariants, InvalidDraw, InvalidVariant, changed
 from kernelswarm.hardware.harness.tensors.bounds import SHAKES
 from kernelswarm.schemas import ProblemFormat
 
@@ -78,3 +79,25 @@ def test_where_equal_numbers_are_ordered_all_is_computed(tmp_path: Path, monkeyp
     changed(reference, problem, functools.partial(reference.draw, "main"), "repeated", 3, 0.0, quick=True)
 
     assert len(counted) > 1 + SHAKES
+
+
+def test_variants_after_two_that_jump_on_every_draw_are_drawn_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deep network jumps wherever one looks: validating ResNet18 made 24 draws of five runs each for six variants."""
+    reference, problem, _ = opened(COARSE_IN_PARTS, tmp_path, monkeypatch)
+    drawn_for: list[str] = []
+
+    def jumps(reference: Any, problem: Any, inputs: Any, variant: str, *rest: Any) -> Any:
+        drawn_for.append(variant)
+        raise InvalidDraw("it jumps")
+
+    monkeypatch.setattr(validity, "_changed", jumps)
+    inputs = reference.draw("main", 1)
+    sizes, like = {"main": 4000}, validity.Usual((), (), "", 4000, 0.0)
+    variants = InputVariants(reference, problem, 3, sizes, sizes, {"main": 0.0}, {"main": like}, {}, {}, inputs)
+    variants.examine()
+
+    names = list(dict.fromkeys(drawn_for))
+    assert len(names) > 3 and all(kind.refused for kind in variants.input_kinds)
+    assert [drawn_for.count(name) for name in names] == [DRAWS, DRAWS, *[1] * (len(names) - 2)]

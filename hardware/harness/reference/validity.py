@@ -9,8 +9,9 @@ At a shape that the problem does not name (:mod:`..inputs.held_out`) inputs and 
 dimensions that they have at the named one, and nothing may be doubtful that is not so there.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -39,6 +40,9 @@ TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s ther
 TIES = "it hangs on the order of equal numbers or nearly equal ones, which is not defined (as in topk)"
 DRAWS = 4
 """How often inputs of a variant are drawn before it counts as invalid."""
+ALIKE = 2
+"""So many variants of a shape that are refused for the same reason on all draws make the others be drawn once: a deep
+network with ReLUs jumps wherever one looks, and each draw of it is five runs."""
 
 
 class InvalidVariant(Exception):
@@ -64,6 +68,7 @@ def changed(
     *,
     in_tf32: Sequence[bool] = (),
     quick: bool = False,
+    draws: int = DRAWS,
 ) -> tuple[list[Any], list[Target]]:
     """A draw from ``seed`` changed as ``variant`` says, and what is right for it; another draw where it is invalid.
 
@@ -76,12 +81,13 @@ def changed(
         error: The reference's own on the problem's own inputs.
         in_tf32: By output, whether candidates may have it in TF32 there.
         quick: Whether to leave it at one run in float64 where that raises no doubt: nobody is judged on the draw.
+        draws: How many are tried.
 
     Raises:
-        InvalidVariant: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
+        InvalidVariant: candidates cannot be checked on that, or on none of the draws.
     """
     drawn_from = seed
-    for attempt in range(1, DRAWS):
+    for attempt in range(1, draws):
         # What they are made from goes at once: of large inputs the device's memory holds few.
         inputs = derive(draw(drawn_from), variant, seed + attempt - 1)
         is_small = inputs is not None and values.size_of(inputs) <= REDRAWN_BYTES
@@ -92,7 +98,7 @@ def changed(
             if not is_small:
                 break
             drawn_from = seed + attempt
-    inputs = derive(draw(drawn_from), variant, seed + DRAWS - 1)
+    inputs = derive(draw(drawn_from), variant, seed + draws - 1)
     return _changed(reference, problem, inputs, variant, error, in_tf32, quick)
 
 
@@ -239,6 +245,8 @@ class InputVariants:
     """The inputs of the only shape, where there is but one and drawing them again takes longer than it saves memory."""
     input_kinds: tuple[InputKind, ...] = ()
     """Every variant, with the reason where it is left out."""
+    _reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often a variant of a shape was refused for a reason."""
 
     def examine(self) -> None:
         """Try every variant; afterwards ``distances`` are those over all of them."""
@@ -248,6 +256,7 @@ class InputVariants:
             shape, variant = waiting.pop(0)
             refused = self._refused(shape, variant)
             input_kinds.append(InputKind(name=variant, shape=shape, refused=refused))
+            self._reasons[shape, refused] += bool(refused)
             waiting += [(shape, substitute) for substitute in instead_of(variant)] if refused else []
         left = [
             InputKind(name=variant, shape=timed, refused=NO_ROOM)
@@ -260,6 +269,10 @@ class InputVariants:
     def _decides(self) -> bool:
         """Whether the problem's own inputs show what is wrong; not if it needs other weights for that."""
         return not passing(self.distances) and not self.problem.weight_exponents
+
+    def _draws(self, shape: str) -> int:
+        alike = max((count for (place, _), count in self._reasons.items() if place == shape), default=0)
+        return DRAWS if alike < ALIKE else 1
 
     def _refused(self, shape: str, variant: str) -> str:
         if is_slow(self.took[shape]):
@@ -280,6 +293,7 @@ class InputVariants:
                 like.error,
                 in_tf32=like.in_tf32,
                 quick=not names,
+                draws=self._draws(shape),
             )
         except InvalidVariant as why:
             return str(why)
