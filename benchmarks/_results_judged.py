@@ -87,12 +87,13 @@ at once on each of four H100s of one host with 64 cores.
             its convolution, where `torch.compile` takes 2.20 (a draft on an H200).""",
             """`46`: one draft was convicted of tampering beside work of a process that stood still. That has to end now
             before anybody else is timed.""",
-            """On H200s at 09116bf, three at once on each of four: `13` 2.11x (2.05 to 2.17), `5` 1.11x and `6` 1.03x in
-            their first timing, `8` 0.85x. Of 25 that were begun these four were compared with `torch.compile`.
-            `12`, `14` and `21` ended before that was compiled, four more were out of time before they were timed, and
-            ten were under way. For 68 to 135 of 248 to 319 s a card who was to time something waited for the end of a
-            validation or a verification; they make way since. `10` and `28` were refused; `16` had 630 launches, more
-            than were allowed, and `20` a running mean that is zero and was off by 1.6e-6.""",
+            """On H200s: `1` 1.85x (1.80 to 1.89), `2` 1.65x (1.60 to 1.69), `3` 1.82x (1.78 to 1.87), `4` 1.40x (1.37
+            to 1.43) and `5` 1.21x (1.18 to 1.25) at f67112c, five at once on one card, four minutes each. `2` took the
+            whole card for its contract, 8.6 GB of weights made thirty times over, so `6` to `9` were out of time before
+            they had begun; that does not count any more. `8` 0.82x (0.79 to 0.84) and `21` 0.82x (0.79 to 0.85) before
+            that commit, three at once; `9` ended with 1.26x of eager before `torch.compile` was there, `20` was at 1.56x of eager, and
+            `16` was still being validated after two and a half minutes. `13` 2.11x (2.05 to 2.17), `6` 1.03x in its
+            first timing at 09116bf, three at once on each of four cards. `10` and `28` were refused there.""",
             "With max-autotune as a third baseline one of eleven problems ended in 320 s: compiling it takes minutes.",
             "`43` ran out of memory beside its neighbours, although sessions reserve it.",
             "`44` holds its parameters in a lambda, which is not captured.",
