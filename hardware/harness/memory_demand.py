@@ -18,8 +18,8 @@ COPIES = 5
 WEIGHTS = 2
 """Of weights in each process: those in use, and what they began as."""
 CALLS_OF_TIMED = 6
-"""So many times what a call takes beside weights has a process whose calls are recorded, each form of them in a pool of
-its own: 14 to 20 GiB of SqueezeNet's, whose call takes 3 GiB (H100)."""
+"""So many times what a call takes beside weights has a process whose calls are recorded: 14 to 20 GiB of SqueezeNet's,
+whose call takes 3 GiB (H100, when each form had a pool of its own; since they share one it was not measured)."""
 CALLS_ON_DEVICE = 3 + 2 * CALLS_OF_TIMED
 """Of what a call takes on a device beside weights: reference and its float64 (three), baselines and a candidate; or
 those that are timed in ordinary processes, which record nothing."""
