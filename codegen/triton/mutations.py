@@ -8,7 +8,7 @@ GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("fusion", ("all",)),
         ("row", ("whole",)),
         ("online", (True,)),
-        ("variance", ("shifted",)),
+        ("variance", ("shifted", "welford")),
         ("keep_shared", (False,)),
         ("channels_last", (False,)),
         ("evict", (True,)),

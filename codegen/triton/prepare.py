@@ -1,16 +1,19 @@
 """Takes loop kernels apart until each is what one Triton kernel does: parts of long reductions, then what ends them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..ir.build import load
 from ..ir.loops import Accumulation, Buffer, Kernel, Store
-from ..ir.poly import Poly, floordiv, poly, product, variable
+from ..ir.poly import Poly, floordiv, minimum, poly, product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..lowering.along_memory import along_memory, in_store_order
 from ..lowering.collapse import collapse
 from ..lowering.rejoin import rejoined
 from ..lowering.views import linear
+from ..lowering.welford import variance_pairs
 from .tunables import GpuSettings
+from .variance_parts import HELD, about_own_means, moved_together, passes_of
 
 
 @dataclass
@@ -156,7 +159,7 @@ def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buff
     if parts <= 1 or positions or not kernel.inner:
         return [_tile(kernel)]
     tiles: list[Tile] = []
-    for pass_kernel in _by_pass(kernel, scratch):
+    for pass_kernel in _by_pass(kernel, scratch, settings):
         if pass_kernel.reduced is None:
             tiles.append(_tile(collapse(in_store_order(pass_kernel, sizes.of))))
         else:
@@ -178,17 +181,20 @@ def _is_interleaved(kernel: Kernel) -> bool:
 def _by_columns(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer]) -> list[Tile]:
     """Pass by pass: every channel of a group by itself, as columns along memory, then the groups."""
     tiles: list[Tile] = []
-    for pass_kernel in _by_pass(kernel, scratch):
+    for pass_kernel in _by_pass(kernel, scratch, settings):
         if pass_kernel.reduced is None:
             tiles.append(_tile(collapse(in_store_order(pass_kernel, sizes.of))))
             continue
         last = len(kernel.dims) - 1
         inner = frozenset(pass_kernel.inner) - {last}
-        first = _tile(replace(pass_kernel, name=f"{pass_kernel.name}_column", reduced=inner, stores={}))
+        count = product(pass_kernel.dims[d] for d in sorted(inner))
+        own = about_own_means(pass_kernel, pass_kernel.accumulations, count)
+        named = replace(pass_kernel, name=f"{pass_kernel.name}_column", accumulations=own)
+        first = _tile(replace(named, reduced=inner, stores={}))
         names = {f"i{d}": variable(f"i{place}") for place, d in enumerate(pass_kernel.outer)}
         kept = replace(pass_kernel, stores={n: _moved(s, names) for n, s in pass_kernel.stores.items()})
         dims = tuple(first.dims[d] for d in first.outer)
-        both = _together(kept, first, dims, frozenset({len(dims) - 1}), scratch, "column")
+        both = _together(kept, first, dims, frozenset({len(dims) - 1}), scratch, count, "column")
         tiles += [*_cut(first, sizes, settings, scratch), both]
     return tiles
 
@@ -200,8 +206,9 @@ def _parts(programs: int, length: int, columns: bool, wanted: int) -> int:
     return max(1, min(-(-4 * wanted // programs), length // least))
 
 
-def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
+def _by_pass(kernel: Kernel, scratch: list[Buffer], settings: GpuSettings) -> list[Kernel]:
     """One kernel for each pass; what a pass found is read from memory by those after it."""
+    pass_of = passes_of(kernel, variance_pairs(kernel) if settings.variance == "welford" else [])
     dims = tuple(kernel.dims[d] for d in kernel.outer)
     at = linear([kernel.variables[d] for d in kernel.outer], dims)
     accumulations = unique(kernel)
@@ -211,8 +218,8 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
         return rewrite(value, lambda node: known.get(node.key))
 
     kernels: list[Kernel] = []
-    levels = {n: kernel.pass_of(a.body) for n, a in accumulations.items()}
-    stores = {n: (s, kernel.pass_of(s.value)) for n, s in kernel.stores.items()}
+    levels = {n: pass_of(_result(a)) - 1 for n, a in accumulations.items()}
+    stores = {n: (s, pass_of(s.value)) for n, s in kernel.stores.items()}
     for number in range(max([*levels.values(), *(p for _, p in stores.values())], default=0) + 1):
         written = {
             n: replace(s, value=seen(s.value)) for n, (s, p) in stores.items() if p == number and s.level != "row"
@@ -230,7 +237,7 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
         }
         later = [a.body for n, a in accumulations.items() if levels[n] > number]
         later += [s.value for s, p in stores.values() if p > number and (p > number + 1 or s.level != "row")]
-        for value in _row_values(kernel, list(map(seen, later)), number + 1):
+        for value in _row_values(kernel, list(map(seen, later)), number + 1, pass_of):
             buffer = Buffer(f"{kernel.name}_row{len(known)}", value.dtype if value.dtype != "bool" else "int32", dims)
             scratch.append(buffer)
             ends[buffer.name] = Store(buffer, at, _written(value), "row")
@@ -247,7 +254,7 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
     return kernels
 
 
-def _row_values(kernel: Kernel, values: list[Scalar], number: int) -> list[Scalar]:
+def _row_values(kernel: Kernel, values: list[Scalar], number: int, pass_of: Callable[[Scalar], int]) -> list[Scalar]:
     """What is computed in ``values`` of a row alone, as its mean and its deviation, and known before pass ``number``:
     each element would compute it anew. Not a part of what is put together: for other rows it would read elsewhere."""
     inner = {f"i{d}" for d in kernel.inner}
@@ -258,7 +265,7 @@ def _row_values(kernel: Kernel, values: list[Scalar], number: int) -> list[Scala
         if value.key in visited:
             return
         visited.add(value.key)
-        is_row = not value.names & inner and kernel.pass_of(value) <= number
+        is_row = not value.names & inner and pass_of(value) <= number
         if is_row and value.cost >= _WORTH_KEEPING and value.op not in ("load", "result"):
             rows[value.key] = value
             return
@@ -277,6 +284,8 @@ def _in_parts(kernel: Kernel, sizes: Sizes, parts: int, scratch: list[Buffer]) -
     (dim,) = kernel.inner
     size = kernel.dims[dim]
     block = 1 << max(6, (-(-sizes.of(size) // parts) - 1).bit_length())
+    if is_columns(kernel) and variance_pairs(kernel):
+        block = min(block, HELD)
     chunks = floordiv(size + (block - 1), poly(block))
     names = {f"i{d}": variable(f"i{d + 1}") for d in range(dim + 1, len(kernel.dims))}
     position = variable(f"i{dim}") * block + variable(f"i{dim + 1}")
@@ -285,18 +294,19 @@ def _in_parts(kernel: Kernel, sizes: Sizes, parts: int, scratch: list[Buffer]) -
     accumulations = {
         n: replace(a, body=rewrite(a.body, lambda _: None, moved)) for n, a in kernel.accumulations.items()
     }
+    count = minimum(poly(block), size - variable(f"i{dim}") * block)
     outer = (*kernel.dims[:dim], chunks, *kernel.dims[dim + 1 :])
     first = Tile(
         f"{kernel.name}_part",
         kernel.rank,
         dims,
         frozenset({dim + 1}),
-        accumulations,
+        about_own_means(kernel, accumulations, count),
         {},
         kernel.nodes,
         (position, size),
     )
-    return [first, _together(kernel, first, outer, frozenset({dim}), scratch)]
+    return [first, _together(kernel, first, outer, frozenset({dim}), scratch, count)]
 
 
 def _together(
@@ -305,8 +315,10 @@ def _together(
     dims: tuple[Poly, ...],
     reduced: frozenset[int],
     scratch: list[Buffer],
+    count: Poly,
     kind: str = "part",
 ) -> Tile:
+    """What ends the parts of ``kernel`` that ``first`` makes, each of ``count`` elements."""
     last: dict[str, Accumulation] = {}
     outer = [first.variables[d] for d in first.outer]
     places = linear([variable(f"i{d}") for d in range(len(dims))], dims)
@@ -314,6 +326,9 @@ def _together(
         buffer = _named_scratch(a, dims, scratch, kind)
         first.stores[buffer.name] = Store(buffer, linear(outer, dims), _written(_result(a)), "row")
         last[name] = replace(a, body=_read(buffer, places, a.dtype))
+    for pair in variance_pairs(kernel):
+        sums, squares = last[pair.total.name], last[pair.squares.name]
+        last[pair.squares.name] = replace(squares, body=moved_together(pair, sums.body, squares.body, count))
     combined = Kernel(f"{kernel.name}_all", kernel.rank, dims, reduced, last, kernel.stores, kernel.nodes)
     return _tile(combined)
 
@@ -321,14 +336,15 @@ def _together(
 def _over_leading(kernel: Kernel, scratch: list[Buffer]) -> list[Tile]:
     """Several dimensions that cannot be merged: the last of them in the first kernel, the others in the second."""
     inner = kernel.inner[-1]
-    first = _tile(replace(kernel, name=f"{kernel.name}_part", reduced=frozenset({inner}), stores={}))
+    own = about_own_means(kernel, kernel.accumulations, kernel.dims[inner])
+    first = _tile(replace(kernel, name=f"{kernel.name}_part", reduced=frozenset({inner}), accumulations=own, stores={}))
     dims = tuple(s for d, s in enumerate(kernel.dims) if d != inner)
     reduced = frozenset(d if d < inner else d - 1 for d in kernel.inner[:-1])
     if inner != len(kernel.dims) - 1:
         # Later dimensions are kept ones: their variables move down in what is stored.
         names = {f"i{d}": variable(f"i{d - 1}") for d in range(inner + 1, len(kernel.dims))}
         kernel = replace(kernel, stores={n: _moved(s, names) for n, s in kernel.stores.items()})
-    return [first, _together(kernel, first, dims, reduced, scratch)]
+    return [first, _together(kernel, first, dims, reduced, scratch, kernel.dims[inner])]
 
 
 def _moved(store: Store, names: dict[str, Poly]) -> Store:

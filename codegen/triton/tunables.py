@@ -35,8 +35,8 @@ class GpuSettings:
     keep_shared: bool = False
     """Store pointwise values with several users instead of computing them for each."""
     variance: str = "two_pass"
-    """``two_pass``; ``welford``: rows in blocks take mean and variance in one pass; ``shifted``: one pass over
-    distances from the row's first element, less accurate where that lies far from the mean."""
+    """``two_pass``; ``welford``: rows in blocks, and in parts, take mean and variance in one pass; ``shifted``: one
+    over distances from the row's first element, less accurate where that lies far from the mean."""
     row: str = "auto"
     """``whole``: a program holds its rows in registers; ``loop``: it goes over them in blocks; ``auto``: by length."""
     online: bool = True
@@ -339,6 +339,8 @@ GPU_STARTS: tuple[Config, ...] = (
     {"channels_last": True},
     {"channels_last": TRANSPOSED_TOO},
     {"own_convolutions": True},
+    # A batch's statistics, each part with its distances from its own mean: read once, by three kernels and not five.
+    {"variance": "welford"},
     {"tuned": False},
     {"tuned": True},
     _TILES[0],

@@ -35,6 +35,7 @@ COMPILED = [
     "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
     "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
     "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
+    "welford_parts_of_columns", "welford_parts_of_planes", "welford_parts_with_channels_last",
     "rows_in_powers_of_two", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
     "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
     "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "split_3xtf32",

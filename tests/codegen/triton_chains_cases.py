@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 CASES = {}
 
@@ -125,3 +126,33 @@ class RepeatedLayers(torch.nn.Module):
     @torch.no_grad()
     def forward(self, x):
         return self.layers(x)
+
+
+@case(lambda: [r(1500, 20) * 3 + 40], lambda: [r(1499, 35) - 70], lambda: [r(4, 5)], variance="welford")
+def welford_parts_of_columns(x):
+    return (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5), x.std(0, correction=0)
+
+
+@case(lambda: [r(5, 4, 90, 71) + 9], lambda: [r(3, 4, 80, 64) - 9], variance="welford", split=4)
+def welford_parts_of_planes(x):
+    return F.batch_norm(x, None, None, training=True), x.var((0, 2, 3))
+
+
+@case(
+    lambda: [r(2, 3, 19, 17)],
+    lambda: [r(3, 3, 6, 11)],
+    templates=False,
+    channels_last=True,
+    split=4,
+    variance="welford",
+)
+class welford_parts_with_channels_last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.groups, self.whole = nn.GroupNorm(2, 8), nn.GroupNorm(1, 8)
+
+    def forward(self, x):
+        y = self.conv(x) + 5
+        normal = torch.relu(F.batch_norm(y, None, None, training=True))
+        return normal, torch.tanh(self.groups(y)) + y, self.whole(y)
