@@ -29,9 +29,10 @@ class _Recording:
     def __init__(self, body: Callable[[], list[Any]], outputs: list[Any]) -> None:
         self._body = body
         self.outputs = outputs
+        self._memory = values.mapped(outputs, torch.Tensor.detach)
 
     def replay(self) -> None:
-        for buffer, output in zip(self.outputs, self._body(), strict=True):
+        for buffer, output in zip(self._memory, self._body(), strict=True):
             buffer.copy_(output)
 
 
@@ -101,6 +102,22 @@ def test_every_call_of_the_last_replay_has_its_output_kept(graphs: Graphs, recor
     for number, x in enumerate(drawn):
         (output,) = graphs.outputs(number)
         assert torch.equal(output, 2 * x)
+
+
+def test_what_is_looked_at_is_the_memory_that_replays_write(graphs: Graphs, recorder: Processor) -> None:
+    """An output that is given other memory once it is recorded, with the answer in it, would never be overwritten."""
+    drawn = _lay(graphs, 0)
+    returned: list[torch.Tensor] = []
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        returned.append(2 * x)
+        return returned[-1]
+
+    assert not graphs.record(call, Record()).reason
+    for output in returned:
+        output.set_(torch.full_like(output, 7.0))
+    graphs.time(Time(calls=SETS, form=COLD))
+    assert all(torch.equal(graphs.outputs(number)[0], 2 * x) for number, x in enumerate(drawn))
 
 
 def test_a_recording_that_does_not_write_the_answer_is_none(graphs: Graphs, recorder: Processor) -> None:

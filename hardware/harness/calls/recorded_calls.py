@@ -34,7 +34,8 @@ _LOOSELY = 1e-2
 """Share of the largest number by which a replay may differ from a call: other sums of atomics do."""
 _clock = time.perf_counter_ns
 _fill, _set, _storage = torch.Tensor.fill_, torch.Tensor.set_, torch.Tensor.untyped_storage
-_address = torch.UntypedStorage.data_ptr
+_address, _detach = torch.UntypedStorage.data_ptr, torch._C.TensorBase.detach
+_Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _empty, _uint8 = torch.empty, torch.uint8
 _clone, _nan_to_num, _as_real, _float64 = torch.clone, torch.nan_to_num, torch.view_as_real, torch.float64
 
@@ -186,6 +187,8 @@ class Graphs:
                 self._poisonings = [Poisoning(only_read(inputs, written), chance) for inputs in self._sets]
             call = self._calls.get(name)
             recording = self._recorder.record(lambda: self._body(call, form))
+            # Who has the tensors that it returned may give them other memory, which no replay writes.
+            recording.outputs = [values.mapped(output, _of_our_own) for output in recording.outputs]
             if recording.outputs:
                 self._poisoners[name, form] = self._recorder.record(lambda: _poison(recording.outputs))
             self._recordings[name, form] = recording
@@ -236,6 +239,11 @@ class Graphs:
 def graphs_for(device: torch.device) -> Graphs:
     """Those of calls on ``device``."""
     return Graphs(CudaRecorder(device), device)
+
+
+def _of_our_own(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory in a tensor that nobody else has; what has methods of its own stays."""
+    return _detach(tensor) if type(tensor) in (_Tensor, _Parameter) else tensor
 
 
 def _is_alike(expected: torch.Tensor, replayed: torch.Tensor) -> bool:
