@@ -91,6 +91,7 @@ async def open_session(
         closer_diagnoses=True,
         trusts_finalists=True,
         awaits_verdicts=True,
+        compares_late=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

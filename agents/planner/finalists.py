@@ -18,7 +18,15 @@ def first_finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedN
     count = _count(opened)
     if state.finishing == "minutes" and opened.hopeless_below > 0:
         count = 1
-    return _ranked(state, opened)[: max(1, count)]
+    return _ranked(state, opened)[: max(1, count)] or _not_compared(state, opened)
+
+
+def _not_compared(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """The best, if a baseline joined since it was timed: what it lost against is not known but by other timings."""
+    if not opened.compares_late or _is_late(state, opened):
+        return []
+    own = (node for node in state.correct() if not node.inherited)
+    return [node for node in [next(own, None)] if node is not None and node.joined_ratio != 1.0]
 
 
 def may_win(state: PlannerState, opened: SessionOpened) -> bool:

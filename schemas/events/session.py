@@ -29,8 +29,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Wall-clock budget; a timer publishes StopRequested when it is spent."""
     reserve: float = 0.0
     """Minutes before the end of :attr:`minutes` at which nothing new is planned, so that the best can be confirmed; at
-    the end the session closes with what it has by then. Older sessions do not say so (0): they planned nothing new once
-    their minutes were spent, and then took the time that was needed."""
+    the end the session closes with what it has. Older sessions (0) confirmed beyond it, for as long as that took."""
     idle: float | None = None
     """Minutes after which a session ends that waits for nobody but outside authors, of whom none holds a task. None:
     never, as older sessions."""
@@ -80,12 +79,11 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     out of minutes confirms its best without waiting for what is under way. Older (0) timed all again, and waited."""
     cautious: bool = False
     """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
-    say that it is, and name limits in words; counts of more cores than there are count as none. Older sessions do not
-    say so: they went by the median, however noisy."""
+    say that it is, and name limits in words; counts of more cores than there are count as none."""
     heeds_files: bool = False
-    """Whether diagnoses and answers heed the file at hand: page faults that every new output costs call for no advice,
-    look-ups are advised where the problem has some, a file without a config is another source beside its parent, and
-    one whose time is too noisy to tell may be handed in again. Older sessions do not say so: they did none of it."""
+    """Whether diagnoses and answers heed the file at hand: page faults of every new output call for no advice, look-ups
+    are advised where the problem has some, a file without a config is another source beside its parent, and one whose
+    time is too noisy to tell may be handed in again. Older sessions did none of it."""
     awaits_hand_ins: bool = False
     """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
     its time is over or it is interrupted; tasks of nobody are withdrawn once its aim is reached. Where outside authors
@@ -94,13 +92,15 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
     a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what
     to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Skills
-    read no effect from a speedup that is too noisy, and count no node without a candidate. Older sessions did not."""
+    read no effect from a speedup that is too noisy, and count no node without a candidate."""
     trusts_finalists: bool = False
     """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
     of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
     awaits_verdicts: bool = False
     """Whether a search of few candidates improves none before its drafts are judged, the last ones deepen the best, and
     one that is out of minutes waits for what is under way until it has a candidate that may win."""
+    compares_late: bool = False
+    """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
     spent_s: float = 0.0
     """Seconds of its minutes that were over when it was opened, mostly for validation. Older sessions do not say so."""
     version: str = ""  # of kernelswarm, that opened it

@@ -77,6 +77,22 @@ def test_who_was_timed_before_a_baseline_joined_is_ranked_as_if_after() -> None:
     assert ring.state.nodes["n001"].speedup == given.interval(5.0)
 
 
+@pytest.mark.parametrize("compares_late", [True, False])
+def test_the_best_is_compared_with_what_joined_since_although_it_has_lost(compares_late: bool) -> None:
+    """ResNet18 was said to stand at 1.26x of eager, since it was never timed with torch.compile, which is faster."""
+    ring = Ring(budget=2, trusts_finalists=True, hopeless_below=0.9, compares_late=compares_late)
+    ring.tell(early(1.26), "n001")
+    decisions = ring.tell(joined(0.8, eager=1.2), "n002")
+    assert [(decision.node, type(decision.event)) for decision in decisions] == [
+        ("n001", ConfirmationPlanned) if compares_late else ("", SessionClosed)
+    ]
+    if compares_late:
+        (closing,) = ring.tell(joined(0.85, eager=1.27, confirmation=True), "n001")
+        assert isinstance(closing.event, SessionClosed) and not closing.event.win
+        assert (closing.event.best, closing.event.against) == ("n001", "compile")
+        assert "0.85x" in closing.event.detail and "torch.compile" in closing.event.detail
+
+
 def test_a_finalist_that_is_compared_with_more_baselines_was_not_false_before() -> None:
     ring = Ring(budget=1, trusts_finalists=True, confirmations=1)
     ring.tell(early(5.0), "n001")
