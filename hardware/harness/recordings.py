@@ -9,6 +9,7 @@ import msgspec
 
 from ..processes.messages import Done
 from ..processes.worker import Worker
+from .inputs.case import Case
 from .inputs.input_sets import InputSets
 from .messages.recording import APART, COLD, WARM, Record, Recorded
 from .messages.timing import IDLE, Time, Timed
@@ -32,8 +33,6 @@ class Recordings:
         """Why calls are not replayed, as a clause."""
         self.calls = 0
         """Calls of one recording."""
-        self.flush = False
-        """Whether the cache is flushed before each of them."""
         self.warm_ns: dict[str, float] = {}
         """Time of a call by baseline where the cache holds all that fits."""
         self.apart_ns = 0.0
@@ -55,7 +54,16 @@ class Recordings:
         """Have the pool drawn, which needs nobody's device for long."""
         case = (await self._timed.cases())[0]
         if not case.is_large:
-            await self._timed.supplies.get(2 * calls_in_a_recording(case, self._l2_bytes))
+            await self._timed.supplies.get(2 * self._calls_like(case))
+
+    @property
+    def flush(self) -> bool:
+        """Whether the cache is flushed before each call of a recording."""
+        setup = self._timed.host.setup
+        return setup is not None and setup.size >= WEIGHTS_BYTES
+
+    def _calls_like(self, case: Case) -> int:
+        return calls_in_a_recording(case, self._l2_bytes, flush=self.flush)
 
     async def begin(self, worker: Worker) -> None:
         """Give ``worker`` the input sets of its recordings, or note why nothing can be recorded."""
@@ -65,14 +73,13 @@ class Recordings:
             return
         self.calls = len(await self._timed.cases())
         if (supply := await self._timed.supplies.get()) is not None:
-            self.calls = min(calls_in_a_recording(case, self._l2_bytes), supply.sets // 2)
+            self.calls = min(self._calls_like(case), supply.sets // 2)
             sets = halves(supply, self.calls)[0]
             message, file = laid(supply, sets, await self._timed.state(), aliased=case.aliased)
             try:
                 await ask_reference(worker, message, Done, [file])
             finally:
                 os.close(file)
-        self.flush = self._timed.host.setup is not None and self._timed.host.setup.size >= WEIGHTS_BYTES
         await self._record(worker, IDLE)
 
     async def add(self, worker: Worker, names: Sequence[str]) -> None:

@@ -219,6 +219,8 @@ def test_a_recording_has_as_many_calls_as_leave_no_set_in_the_cache() -> None:
     assert calls_in_a_recording(case(1 << 20), cache) == 90
     assert calls_in_a_recording(case(1 << 28), cache) == 3
     assert calls_in_a_recording(case(16), cache) == 512
+    flushed = [calls_in_a_recording(case(1 << power), cache, flush=True) for power in (4, 20, 28)]
+    assert flushed == [16, 16, 3], "the cache is emptied before each of them"
 
 
 @pytest.mark.parametrize(("asked", "made"), [(1, 3), (3, 3), (4, 6)])
