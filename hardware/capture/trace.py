@@ -1,7 +1,7 @@
 """Traces a reference with PyTorch's own tracers: what it calls, what it returns, what it leaves behind."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -129,10 +129,11 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *
     reference = _Reference(target, inputs, labels, positions, call)
     with torch.no_grad(), _config.patch(use_duck_shape=False), _without_cache(), spelled(reference.target, types):
         if surely_writes(target):
-            with attributes_kept(reference.target):
+            # What goes wrong here goes wrong below as well, or not, and is explained there.
+            with suppress(Exception), attributes_kept(reference.target):
                 module = _trace_state(reference)
-            if _changes_state(module, reference.traced):
-                return _checked(reference, module)
+                if _changes_state(module, reference.traced) and not any(map(_is_mutation, module.graph.nodes)):
+                    return _checked(reference, module)
             reference = _Reference(target, inputs, labels, positions, call)
         with attributes_kept(reference.target) as replaced:
             module = make_fx(

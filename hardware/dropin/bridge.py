@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .conditions import KERNEL
-from .constructor import lacks_data, without_data
+from .constructor import without_data
 from .functions import tell_autograd
 from .own_backward import differentiable
 
@@ -17,9 +17,8 @@ Call = Callable[..., Any]
 _has_any_global_hook = torch.nn.modules.module._has_any_global_hook
 _HOLDERS = ("_parameters", "_buffers")
 _MISSING = object()
-_WITHOUT_DATA = ("is_cuda",)
-"""Devices, by the name of what a tensor is there, where nothing in main memory can be of use to a kernel. Elsewhere a
-constructor may keep a table where nobody finds it."""
+WITHOUT_DATA_BYTES = 64 << 20
+"""Weights of a module on a GPU from which on the candidate's is made without any: drawing takes 1.5 s a gigabyte."""
 
 
 class Cell:
@@ -209,8 +208,11 @@ class Bridge:
                 return True
             with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
                 module = finished.candidate.module()
-                inner = self._made_without_data(module.ModelNew) if finished.place in _WITHOUT_DATA else None
+                inner = self._made_without_data(module.ModelNew) if self._is_large else None
                 if inner is None:
+                    if self._is_large:
+                        # What it kept outside of the module has no numbers, either.
+                        module = finished.candidate.made_anew()
                     inner = finished.made(module.ModelNew)
                     inner.to(next((value.device for value in arguments if isinstance(value, torch.Tensor)), "cpu"))
                     if not self._share(inner):
@@ -231,10 +233,15 @@ class Bridge:
         None where it has others, or looks at numbers when it is made.
         """
         with contextlib.suppress(Exception):
-            inner = self._finished.made(without_data(make))
-            if self._share(inner) and not lacks_data(inner):
+            inner, has_others_alone = self._finished.made(without_data(make))
+            if self._share(inner) and has_others_alone(self._finished.place):
                 return inner
         return None
+
+    @property
+    def _is_large(self) -> bool:
+        size = sum(cell.tensor.nbytes for cell in self._cells if cell.tensor is not None)
+        return bool(self._finished.place == "is_cuda" and size >= WITHOUT_DATA_BYTES)
 
     def _share(self, inner: Any) -> bool:
         parts: list[Cell | Attribute] = [*self._cells, *self._attributes]

@@ -3,11 +3,13 @@ weights are drawn; sizes of layers that take them from their first call."""
 
 import contextlib
 import inspect
+import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]
@@ -99,21 +101,40 @@ def made_on(
     return make(*positional, **named), _HOST
 
 
-def without_data(make: Callable[..., Any]) -> Callable[..., Any]:
-    """``make``, whose tensors have sizes and no numbers: for a module that is given somebody else's."""
+class _Noting(TorchDispatchMode):  # type: ignore[misc]
+    """Notes the tensors that are made meanwhile."""
 
-    def made(*positional: Any, **named: Any) -> Any:
-        with torch.device("meta"):
-            return make(*positional, **named)
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[weakref.ref[Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.made += [weakref.ref(leaf) for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        return result
+
+
+def without_data(make: Callable[..., Any]) -> Callable[..., Any]:
+    """``make`` for a module that is given somebody else's tensors: its own have sizes and no numbers.
+
+    It returns the module, and a function that says whether the module has nothing but tensors ``there``, by the name
+    of the device in a tensor, once it was given them: none of those that were made is left, wherever it was kept.
+    """
+
+    def made(*positional: Any, **named: Any) -> tuple[Any, Callable[[str], bool]]:
+        noting = _Noting()
+        with torch.device("meta"), noting:
+            module = make(*positional, **named)
+
+        def has_others_alone(there: str) -> bool:
+            registered = [*module.parameters(), *module.buffers()]
+            kept = [leaf for leaf in tree_leaves([_own(p) for p in module.modules()]) if isinstance(leaf, torch.Tensor)]
+            is_bare = any(tensor.is_meta for tensor in kept) or any(tensor() is not None for tensor in noting.made)
+            return not is_bare and all(getattr(tensor, there) for tensor in registered)
+
+        return module, has_others_alone
 
     return made
-
-
-def lacks_data(module: Any) -> bool:
-    """Whether a tensor in it has no numbers."""
-    parts = list(module.modules())
-    tensors = [*module.parameters(), *module.buffers(), *tree_leaves([_own(part) for part in parts])]
-    return any(isinstance(tensor, torch.Tensor) and tensor.is_meta for tensor in tensors)
 
 
 def is_lazy(module: Any) -> bool:

@@ -42,6 +42,12 @@ class Later:
                     self._module = self._make()
         return self._module
 
+    def made_anew(self) -> types.ModuleType:
+        """The module, executed once more."""
+        with self._guard:
+            self._module = None
+            return self.module()
+
     @property
     def is_made(self) -> bool:
         """Whether it has been executed: whether a call was for the kernel."""

@@ -69,7 +69,8 @@ class ProblemMemory:
         """How many steps of each problem are done once more, or wait for that."""
         self._notices: dict[str, Notice] = {}
         self._waited_s: dict[str, float] = defaultdict(float)
-        self._waits_since: dict[str, float] = {}
+        self._waits_since: dict[str, list[float]] = defaultdict(list)
+        """When each of the waits began that are not over."""
         self._yielding: asyncio.Task[None] | None = None
 
     def notify(self, problem: Problem, notice: Notice) -> None:
@@ -79,7 +80,7 @@ class ProblemMemory:
     def waited_s(self, problem: Problem) -> float:
         """Seconds in which the problem waited for memory that others held, since it was last let go of."""
         now = time.monotonic()
-        return self._waited_s[problem.sha256] + now - self._waits_since.get(problem.sha256, now)
+        return self._waited_s[problem.sha256] + now - min(self._waits_since[problem.sha256], default=now)
 
     @contextlib.asynccontextmanager
     async def using(self, problem: Problem, facts: ProblemFacts | None) -> AsyncIterator[None]:
@@ -216,13 +217,14 @@ class ProblemMemory:
             reservation.release()
 
     async def _reserve(self, problem: Problem, size: int, label: str) -> Reservation:
-        key = problem.sha256
-        self._waits_since[key] = time.monotonic()
+        waits, began = self._waits_since[problem.sha256], time.monotonic()
+        waits.append(began)
         try:
             return await self.reservations.reserve(size, label, self._notice(problem))
         finally:
-            self._waited_s[key] = self.waited_s(problem)
-            del self._waits_since[key]
+            waits.remove(began)
+            if not waits or began < min(waits):
+                self._waited_s[problem.sha256] += min(waits, default=time.monotonic()) - began
 
     def _notice(self, problem: Problem) -> Notice:
         def tell(text: str) -> None:

@@ -21,6 +21,7 @@ from kernelswarm.codegen.ir.tunables import Settings
 from kernelswarm.codegen.lowering.aten import pyname
 from kernelswarm.hardware.capture import state, trace
 from kernelswarm.hardware.capture.capture import capture
+from kernelswarm.schemas import ProblemError
 
 HERE = Path(__file__).parent
 CALLS = 3
@@ -64,6 +65,23 @@ class UnusedNorm(torch.nn.Linear):
     def __init__(self) -> None:
         super().__init__(8, 4)
         self.norm = torch.nn.BatchNorm1d(8)
+
+
+class KeepsInATuple(torch.nn.BatchNorm1d):
+    """Writes what is neither parameter nor buffer, where nobody looks for it."""
+
+    def __init__(self) -> None:
+        super().__init__(8)
+        self.kept = (torch.zeros(8),)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept[0].copy_(x[0])
+        return super().forward(x)
+
+
+def test_what_is_traced_with_its_averages_at_once_is_refused_as_others_are() -> None:
+    with pytest.raises(ProblemError, match="the reference changes a tensor that is none of its inputs"):
+        capture(KeepsInATuple(), [torch.randn(5, 8)])
 
 
 SURE = {name: (target, makers[0]) for name, (target, makers) in MODULES.items() if state.surely_writes(target)}

@@ -1,11 +1,13 @@
 """Weights are drawn on the device, where a module can be made there and is what it would be in main memory."""
 
+import types
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
-from kernelswarm.hardware.dropin.constructor import lacks_data, made_on, without_data
+from kernelswarm.hardware.dropin.constructor import made_on, without_data
 
 DEVICE = torch.device("meta")
 """Stands for an accelerator: like one, it is not main memory."""
@@ -59,17 +61,51 @@ def test_a_constructor_that_fails_everywhere_raises_its_own_error() -> None:
         made_on(DEVICE, torch.nn.Linear, ([], {}), _seed)
 
 
-def test_a_module_for_weights_of_another_one_has_sizes_alone() -> None:
-    linear, other = without_data(torch.nn.Linear)(3, 4), torch.nn.Linear(3, 4)
-    assert lacks_data(linear)
-    for name, parameter in other.named_parameters():
-        setattr(linear, name, parameter)
-    assert not lacks_data(linear)
-    torch.testing.assert_close(linear(torch.ones(2, 3)), other(torch.ones(2, 3)))
+class Elsewhere(torch.nn.Linear):
+    """Keeps a tensor where no module has it."""
+
+    kept: list[Any] = []
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.kept.append(types.SimpleNamespace(table=torch.arange(4)))
 
 
-def test_what_a_module_keeps_beside_is_seen_to_lack_data() -> None:
-    module = without_data(Keeps)()
+class Indexed(torch.nn.Linear):
+    """Looks numbers up in a table that is not made by torch: by indices without numbers that gives anything."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.order = torch.from_numpy(numpy.arange(8))[torch.arange(4)]
+
+
+class Buffered(torch.nn.Linear):
+    """Has a buffer of its own, on whatever device."""
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.register_buffer("table", torch.ones(2, device="cpu" if torch.ones(1).is_meta else "meta"))
+
+
+@pytest.mark.parametrize(
+    ("make", "there", "expected"),
+    [
+        (lambda: torch.nn.Linear(2, 2), "is_cpu", True),
+        (lambda: torch.nn.Linear(2, 2), "is_cuda", False),
+        (lambda: torch.nn.Linear(2, 2, bias=False), "is_cpu", True),
+        (Keeps, "is_cpu", False),
+        (Elsewhere, "is_cpu", False),
+        (Indexed, "is_cpu", False),
+        (Buffered, "is_cuda", False),
+    ],
+)
+def test_a_module_that_is_given_all_its_tensors_is_told_from_one_that_keeps_some(
+    make: Any, there: str, expected: bool
+) -> None:
+    module, has_others_alone = without_data(make)()
+    assert not has_others_alone(there)
     for name, parameter in torch.nn.Linear(2, 2).named_parameters():
-        setattr(module, name, parameter)
-    assert lacks_data(module)
+        if getattr(module, name) is not None:
+            setattr(module, name, parameter)
+    assert has_others_alone(there) == expected
+    assert module(torch.ones(3, 2)).shape == (3, 2)

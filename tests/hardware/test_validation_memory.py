@@ -77,6 +77,17 @@ async def test_the_time_until_the_memory_is_there_is_known_while_it_is_waited_fo
     assert memory.waited_s(problem("a")) == waited and memory.waited_s(problem("b")) == 0.0
 
 
+async def test_two_that_wait_for_one_problem_count_once_and_leave_nothing_reserved(tmp_path):
+    memory = memory_of(tmp_path)
+    everything = await memory.reservations.reserve(CAPACITY, "large")
+    waiting = [asyncio.create_task(memory.validated(problem("a"), Validations(memory).attempt)) for _ in range(2)]
+    await asyncio.sleep(0.3)
+    assert 0.0 < memory.waited_s(problem("a")) < 0.6
+    everything.release()
+    assert await asyncio.wait_for(asyncio.gather(*waiting), LIMIT_S) == ["facts", "facts"]
+    assert memory.reservations.holdings() == [] and memory.waited_s(problem("a")) < LIMIT_S
+
+
 @pytest.mark.parametrize(
     ("needed_gib", "reserved"),
     [(30, [SHARE, HALF]), (50, [SHARE, HALF, CAPACITY]), (90, [SHARE, HALF, CAPACITY])],

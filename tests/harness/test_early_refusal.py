@@ -98,6 +98,7 @@ def test_variants_after_two_that_jump_on_every_draw_are_drawn_once(
     variants = InputVariants(reference, problem, 3, sizes, sizes, {"main": 0.0}, {"main": like}, {}, {}, inputs)
     variants.examine()
 
+    assert not any(count for (_, why), count in variants._reasons.items() if why != "it jumps")
     names = list(dict.fromkeys(drawn_for))
     assert len(names) > 3 and all(kind.refused for kind in variants.input_kinds)
     assert [drawn_for.count(name) for name in names] == [DRAWS, DRAWS, *[1] * (len(names) - 2)]

@@ -1,5 +1,7 @@
 """What a module keeps, in the process that calls it: copied by few launches, and the same module in float64 twice."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -39,6 +41,20 @@ def test_copies_of_small_tensors_share_a_memory_and_others_have_their_own(monkey
     assert wide.stride() == module.wide.stride()
     mean.fill_(9)
     assert not module.mean.eq(9).any() and not other_mean.eq(9).any() and seen == 1
+
+
+@pytest.mark.parametrize("make", [lambda: torch.fft.fft(torch.eye(4)), lambda: torch.exp(1j * torch.arange(3.0))])
+def test_buffers_that_lie_conjugated_or_negated_are_put_back(make: Callable[[], torch.Tensor]) -> None:
+    module = torch.nn.Module()
+    module.register_buffer("conjugated", make().conj())
+    module.register_buffer("negated", make().conj().imag)
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    start = state.Start(module)
+    start.keep()
+    for buffer in module.buffers():
+        buffer.mul_(2)
+    start.restore()
+    assert all(torch.equal(buffer, before[name]) for name, buffer in module.named_buffers())
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 1 << 20])

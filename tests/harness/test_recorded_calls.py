@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from kernelswarm.hardware.harness.calls.answering import Refused
 from kernelswarm.hardware.harness.calls.cuda_graphs import CannotRecord, Recording
 from kernelswarm.hardware.harness.calls.recorded_calls import Graphs
 from kernelswarm.hardware.harness.inputs.case import Case
@@ -29,10 +30,10 @@ class _Recording:
     def __init__(self, body: Callable[[], list[Any]], outputs: list[Any]) -> None:
         self._body = body
         self.outputs = outputs
-        self._memory = values.mapped(outputs, torch.Tensor.detach)
+        self._memory = [tensor.detach() for tensor in values.tensors_of(outputs)]
 
     def replay(self) -> None:
-        for buffer, output in zip(self._memory, self._body(), strict=True):
+        for buffer, output in zip(self._memory, values.tensors_of(self._body()), strict=True):
             buffer.copy_(output)
 
 
@@ -118,6 +119,28 @@ def test_what_is_looked_at_is_the_memory_that_replays_write(graphs: Graphs, reco
         output.set_(torch.full_like(output, 7.0))
     graphs.time(Time(calls=SETS, form=COLD))
     assert all(torch.equal(graphs.outputs(number)[0], 2 * x) for number, x in enumerate(drawn))
+
+
+def test_an_output_whose_memory_is_another_one_than_it_was_is_not_looked_at(
+    graphs: Graphs, recorder: Processor
+) -> None:
+    _lay(graphs, 0)
+    returned: list[torch.Tensor] = []
+
+    class Answers(list[torch.Tensor]):
+        """Has the tensors that are made of its own."""
+
+        def __init__(self, given: list[torch.Tensor]) -> None:
+            super().__init__(given)
+            returned.extend(given)
+
+    assert not graphs.record(lambda x: Answers([2 * x]), Record()).reason
+    graphs.time(Time(calls=SETS, form=COLD))
+    graphs.outputs(0)
+    for output in returned:
+        output.untyped_storage().resize_(1 << 20)
+    with pytest.raises(Refused, match="lies elsewhere"):
+        graphs.outputs(0)
 
 
 def test_a_recording_that_does_not_write_the_answer_is_none(graphs: Graphs, recorder: Processor) -> None:

@@ -34,7 +34,8 @@ _LOOSELY = 1e-2
 """Share of the largest number by which a replay may differ from a call: other sums of atomics do."""
 _clock = time.perf_counter_ns
 _fill, _set, _storage = torch.Tensor.fill_, torch.Tensor.set_, torch.Tensor.untyped_storage
-_address, _detach = torch.UntypedStorage.data_ptr, torch._C.TensorBase.detach
+_address, _nbytes = torch.UntypedStorage.data_ptr, torch.UntypedStorage.nbytes
+_detach = torch._C.TensorBase.detach
 _Tensor, _Parameter = torch.Tensor, torch.nn.Parameter
 _empty, _uint8 = torch.empty, torch.uint8
 _clone, _nan_to_num, _as_real, _float64 = torch.clone, torch.nan_to_num, torch.view_as_real, torch.float64
@@ -78,7 +79,10 @@ class Graphs:
         self._poisoners: dict[tuple[str, _Form], Recording] = {}
         """What overwrites the outputs of a recording: of a network's buffers there are thousands."""
         self._poisonings: list[Poisoning] = []
-        self._outputs: list[Any] = []
+        self._outputs: list[list[Any]] = []
+        self._places: dict[tuple[str, _Form], set[tuple[int, int]]] = {}
+        """Addresses and sizes of the memory that the outputs of a recording lie in."""
+        self._outputs_places: set[tuple[int, int]] = set()
 
     def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
         """Take input sets: the first time in tensors of their own, later in the same ones."""
@@ -146,14 +150,16 @@ class Graphs:
 
     def outputs(self, call: int) -> list[Any]:
         """What a call of the last replay left."""
-        return values.leaves(self._outputs[call])
+        if not set(map(_place, values.tensors_of(self._outputs[call]))) <= self._outputs_places:
+            raise Refused("what a recorded call left lies elsewhere than it did when the call was recorded")
+        return list(self._outputs[call])
 
     def _replayed(self, name: str, form: _Form, times: int) -> int:
         bare = self._bare(form)
         self._arrive()
         recording = self._poisoned(name, form)
         if not form.first:
-            self._outputs = recording.outputs
+            self._outputs, self._outputs_places = recording.outputs, self._places[name, form]
         if form.poisoned:
             for poisoning in self._poisonings:
                 poisoning.poison()
@@ -188,7 +194,8 @@ class Graphs:
             call = self._calls.get(name)
             recording = self._recorder.record(lambda: self._body(call, form))
             # Who has the tensors that it returned may give them other memory, which no replay writes.
-            recording.outputs = [values.mapped(output, _of_our_own) for output in recording.outputs]
+            recording.outputs = [list(map(_of_our_own, values.leaves(output))) for output in recording.outputs]
+            self._places[name, form] = set(map(_place, values.tensors_of(recording.outputs)))
             if recording.outputs:
                 self._poisoners[name, form] = self._recorder.record(lambda: _poison(recording.outputs))
             self._recordings[name, form] = recording
@@ -241,9 +248,14 @@ def graphs_for(device: torch.device) -> Graphs:
     return Graphs(CudaRecorder(device), device)
 
 
-def _of_our_own(tensor: torch.Tensor) -> torch.Tensor:
+def _of_our_own(output: Any) -> Any:
     """The same memory in a tensor that nobody else has; what has methods of its own stays."""
-    return _detach(tensor) if type(tensor) in (_Tensor, _Parameter) else tensor
+    return _detach(output) if type(output) in (_Tensor, _Parameter) else output
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    storage = _storage(tensor)
+    return _address(storage), _nbytes(storage)
 
 
 def _is_alike(expected: torch.Tensor, replayed: torch.Tensor) -> bool:
@@ -260,7 +272,7 @@ def _is_alike(expected: torch.Tensor, replayed: torch.Tensor) -> bool:
 def _poison(outputs: list[Any]) -> list[Any]:
     """Overwrite them; nothing is returned that a replay of it would write."""
     # Of small ones several lie in one memory.
-    memories = {_address(_storage(tensor)): tensor for tensor in values.tensors_of(outputs)}
+    memories = {_place(tensor): tensor for tensor in values.tensors_of(outputs)}
     for tensor in memories.values():
         _fill(_set(_empty(0, dtype=_uint8, device=tensor.device), _storage(tensor)), _POISON)
     return []

@@ -22,9 +22,11 @@ _TORCHS_OWN = frozenset(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_
 _NUMBERS = (bool, int, float, type(None))
 _DEEPEST = 4
 """Lists in lists are followed so far."""
-_clone, _copy_each, _detach = torch.Tensor.clone, torch._foreach_copy_, torch._C.TensorBase.detach
+_clone, _copy, _copy_each = torch.Tensor.clone, torch.Tensor.copy_, torch._foreach_copy_
+_detach = torch._C.TensorBase.detach
 _cat, _split, _view = torch.cat, torch.Tensor.split, torch.Tensor.view
 _numel, _is_contiguous = torch.Tensor.numel, torch.Tensor.is_contiguous
+_is_conj, _is_neg = torch.Tensor.is_conj, torch.Tensor.is_neg
 _detach_in_place = torch._C.TensorBase.detach_
 _vars = vars
 
@@ -118,6 +120,9 @@ def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
     """Copy into the first of each pair the second; few launches for all: a network has hundreds of buffers."""
     alike: dict[Any, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
     for target, source in pairs:
+        if _is_conj(target) or _is_neg(target):
+            _copy(target, source)
+            continue
         targets, sources = alike.setdefault((target.dtype, target.device, source.dtype, source.device), ([], []))
         targets.append(target)
         sources.append(source)

@@ -246,7 +246,7 @@ class InputVariants:
     input_kinds: tuple[InputKind, ...] = ()
     """Every variant, with the reason where it is left out."""
     _reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How often a variant of a shape was refused for a reason."""
+    """How often a variant of a shape was refused for a reason that hangs on the draw."""
 
     def examine(self) -> None:
         """Try every variant; afterwards ``distances`` are those over all of them."""
@@ -256,7 +256,6 @@ class InputVariants:
             shape, variant = waiting.pop(0)
             refused = self._refused(shape, variant)
             input_kinds.append(InputKind(name=variant, shape=shape, refused=refused))
-            self._reasons[shape, refused] += bool(refused)
             waiting += [(shape, substitute) for substitute in instead_of(variant)] if refused else []
         left = [
             InputKind(name=variant, shape=timed, refused=NO_ROOM)
@@ -295,6 +294,9 @@ class InputVariants:
                 quick=not names,
                 draws=self._draws(shape),
             )
+        except InvalidDraw as why:
+            self._reasons[shape, str(why)] += 1
+            return str(why)
         except InvalidVariant as why:
             return str(why)
         if names and not allows_nonfinite(variant) and all(target.is_finite for target in targets):

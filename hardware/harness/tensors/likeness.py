@@ -1,7 +1,7 @@
 """Whether two values are the same: to the last digit, or but for the order of additions."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -26,36 +26,32 @@ def same(first: Any, second: Any) -> bool:
 
 
 def each_same(pairs: Iterable[tuple[Any, Any]]) -> list[bool]:
-    """:func:`same` of every pair. An accelerator is waited for once: a network has hundreds of buffers."""
+    """:func:`same` of every pair. An accelerator is waited for once for many: a network has hundreds of buffers."""
     answers: list[bool] = []
     left: dict[Any, list[tuple[int, torch.Tensor, torch.Tensor]]] = defaultdict(list)
+    sizes: dict[Any, int] = defaultdict(int)
+
+    def decide(alike: list[tuple[int, torch.Tensor, torch.Tensor]]) -> None:
+        for (number, *_), is_same in zip(alike, _each_equal(alike), strict=True):
+            answers[number] = answers[number] and is_same
+        alike.clear()
+
     for number, (first, second) in enumerate(pairs):
         leaves, others = values.leaves(first), values.leaves(second)
         answers.append(len(leaves) == len(others))
         for a, b in zip(leaves, others, strict=False):
             if answers[-1] and _is_left_to_the_device(a, b):
-                left[a.dtype, a.device].append((number, a, b))
+                key = a.dtype, a.device
+                left[key].append((number, a, b))
+                sizes[key] += a.numel()
+                if sizes[key] > MOST_TOGETHER:
+                    decide(left[key])
+                    sizes[key] = 0
             else:
                 answers[-1] = answers[-1] and _is_same(a, b)
-    for alike in left.values():
-        for part in _in_parts(alike):
-            for (number, *_), is_same in zip(part, _each_equal(part), strict=True):
-                answers[number] = answers[number] and is_same
+    for alike in filter(None, left.values()):
+        decide(alike)
     return answers
-
-
-def _in_parts(pairs: list[tuple[int, torch.Tensor, torch.Tensor]]) -> Iterator[list[Any]]:
-    """``pairs``, about :data:`MOST_TOGETHER` elements at a time."""
-    part: list[Any] = []
-    size = 0
-    for pair in pairs:
-        part.append(pair)
-        size += pair[1].numel()
-        if size > MOST_TOGETHER:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
 
 
 def _each_equal(pairs: Sequence[tuple[int, torch.Tensor, torch.Tensor]]) -> list[bool]:
