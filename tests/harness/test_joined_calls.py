@@ -96,7 +96,9 @@ async def test_calls_that_are_computed_together_save_nothing(device: Device, cha
     assert among["eager"] / among[CANDIDATE] > 3.0, "calls were not computed together: this test says nothing"
     # The least of its processes' medians may be less than the median.
     assert timing.speedup["eager"].median < 1.5 * ALONE_ALLOWANCE * alone["eager"] / alone[CANDIDATE] < 3.0
-    assert timing.background_load > BUSY or "it computes calls together" in doubt(timing, "best")
+    # A burst of other work while it is timed accuses nobody, but lowers the speedup as it did above.
+    is_noisy = timing.speedup["eager"].high > 2 * timing.speedup["eager"].median
+    assert timing.background_load > BUSY or is_noisy or "it computes calls together" in doubt(timing, "best")
 
 
 async def test_calls_that_are_computed_one_by_one_are_not_doubted(device: Device, chain: Chain) -> None:
