@@ -25,8 +25,8 @@ def _not_compared(state: PlannerState, opened: SessionOpened) -> list[PlannedNod
     """The best, if a baseline joined since it was timed: what it lost against is not known but by other timings."""
     if not opened.compares_late or _is_late(state, opened):
         return []
-    own = (node for node in state.correct() if not node.inherited)
-    return [node for node in [next(own, None)] if node is not None and node.joined_ratio != 1.0]
+    best = [node for node in state.correct() if not node.inherited][:1]
+    return [node for node in best if node.joined_ratio != 1.0]
 
 
 def may_win(state: PlannerState, opened: SessionOpened) -> bool:

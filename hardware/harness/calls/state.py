@@ -14,7 +14,7 @@ import torch
 
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateEntry
 from ..tensors import values
-from ..tensors.flat import SMALL
+from ..tensors.flat import SMALL, side_by_side
 from ..tensors.likeness import each_same
 from .oracle import in_dtype
 
@@ -24,7 +24,6 @@ _DEEPEST = 4
 """Lists in lists are followed so far."""
 _clone, _copy, _copy_each = torch.Tensor.clone, torch.Tensor.copy_, torch._foreach_copy_
 _detach = torch._C.TensorBase.detach
-_cat, _split, _view = torch.cat, torch.Tensor.split, torch.Tensor.view
 _numel, _is_contiguous = torch.Tensor.numel, torch.Tensor.is_contiguous
 _is_conj, _is_neg = torch.Tensor.is_conj, torch.Tensor.is_neg
 _detach_in_place = torch._C.TensorBase.detach_
@@ -182,7 +181,7 @@ def after_call(entries: Sequence[StateEntry], arguments: Sequence[Any], module: 
 
 
 def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """A copy of each. Small ones of a dtype lie one behind the other in one memory, where one launch puts them all."""
+    """A copy of each, small ones of a dtype side by side."""
     together: dict[Any, list[int]] = {}
     copies = list(tensors)
     for index, tensor in enumerate(tensors):
@@ -191,10 +190,8 @@ def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         else:
             copies[index] = _clone(tensor)
     for indices in together.values():
-        joined = _cat([_view(tensors[index], -1) for index in indices])
-        parts = _split(joined, [_numel(tensors[index]) for index in indices])
-        for index, part in zip(indices, parts, strict=True):
-            copies[index] = _view(part, tensors[index].shape)
+        for index, copied in zip(indices, side_by_side([tensors[index] for index in indices]), strict=True):
+            copies[index] = copied
     return copies
 
 

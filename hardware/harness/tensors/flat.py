@@ -2,12 +2,15 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from ...processes.messages import HOST
+
+_cat, _split, _view, _reshape = torch.cat, torch.Tensor.split, torch.Tensor.view, torch.Tensor.reshape
+_detach, _numel = torch._C.TensorBase.detach, torch.Tensor.numel
 
 SMALL = 1 << 14
 """Elements of an answer that a processor compares as fast as an accelerator."""
@@ -38,11 +41,22 @@ def to_main_memory(answers: list[Any], among: Iterable[int]) -> list[Any]:
         if not is_there and value.layout is torch.strided and value.numel() <= SMALL:
             by_dtype[value.dtype].append(index)
     for indices in by_dtype.values():
-        sizes = [answers[index].numel() for index in indices]
-        arrived = torch.cat([answers[index].detach().reshape(-1) for index in indices]).cpu()
-        for index, part in zip(indices, arrived.split(sizes), strict=True):
-            answers[index] = part.view(answers[index].shape)
+        arrived = side_by_side([answers[index] for index in indices], torch.Tensor.cpu)
+        for index, answer in zip(indices, arrived, strict=True):
+            answers[index] = answer
     return answers
+
+
+def side_by_side(
+    tensors: Sequence[torch.Tensor], move: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> list[torch.Tensor]:
+    """Copies of tensors of one dtype and device, in one memory, where one launch puts them all.
+
+    ``move`` may bring that memory elsewhere. A candidate's process uses this, too.
+    """
+    joined = _cat([_reshape(_detach(tensor), (-1,)) for tensor in tensors])
+    parts = _split(joined if move is None else move(joined), [_numel(tensor) for tensor in tensors])
+    return [_view(part, tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
 
 def chunks_of(vector: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
