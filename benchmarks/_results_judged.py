@@ -88,7 +88,7 @@ at once on each of four H100s of one host with 64 cores.
             """`46`: one draft was convicted of tampering beside work of a process that stood still. That has to end now
             before anybody else is timed.""",
             """On H200s: `1` 1.85x (1.80 to 1.89), `2` 1.65x (1.60 to 1.69), `3` 1.82x (1.78 to 1.87), `4` 1.40x (1.37
-            to 1.43) and `5` 1.21x (1.18 to 1.25) at f67112c, five at once on one card, four minutes each. `2` took the
+            to 1.43) and `5` 1.21x (1.18 to 1.25) at 899ba00, five at once on one card, four minutes each. `2` took the
             whole card for its contract, 8.6 GB of weights made thirty times over, so `6` to `9` were out of time before
             they had begun; that does not count any more. `8` 0.82x (0.79 to 0.84) and `21` 0.82x (0.79 to 0.85) before
             that commit, three at once; `9` was 1.26x of eager, and `torch.compile` came with its last candidate, which
