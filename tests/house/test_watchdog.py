@@ -3,6 +3,9 @@
 import asyncio
 import time
 
+import pytest
+import watchdog
+
 from kernelswarm.agents.synthesizer.generator import GeneratorBackend
 
 
@@ -23,6 +26,20 @@ async def test_a_step_of_the_package_that_computes_too_long_is_named(monkeypatch
     assert "agents/synthesizer/generator.py" in str(blocked)
     assert "spin" in blocked.stack
     event_loop_watchdog.blocked.clear()
+
+
+@pytest.mark.parametrize("seconds, is_named", [(0.1, False), (0.4, True)])
+async def test_a_step_that_nobody_saw_gets_more_time(monkeypatch, event_loop_watchdog, seconds, is_named):
+    async def slow(self):
+        spin(seconds)
+
+    slow.__code__ = slow.__code__.replace(co_filename=GeneratorBackend.close.__code__.co_filename)
+    monkeypatch.setattr(GeneratorBackend, "close", slow)
+    monkeypatch.setattr(watchdog, "SAMPLE_S", 60.0)
+    with watchdog.watching() as watched:
+        await asyncio.create_task(GeneratorBackend().close())
+    event_loop_watchdog.blocked.clear()
+    assert bool(watched.blocked) == is_named
 
 
 async def test_waiting_and_the_tests_own_computing_count_for_nothing(event_loop_watchdog):
