@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from _shared import RESULTS, machine, now, save, table, versions
+from _shared import RESULTS, WORKSPACE, machine, now, save, table, versions
 
 ROUNDS = 5
 ROUND_MS = 20.0
@@ -97,20 +97,12 @@ def _prepared(path: Path, drafts: int, folder: Path) -> tuple[dict[str, Any], di
 
 def _drafts(facts: Any, count: int) -> Iterator[tuple[str, str]]:
     from kernelswarm.codegen import Generator, Proposal
-    from kernelswarm.schemas import HardwareFacts, Intent, MemoryOperator, NodePlanned
+    from kernelswarm.hardware.platforms.cpu import detect
+    from kernelswarm.hardware.pools.pool_files import find_pool
+    from kernelswarm.schemas import Intent, MemoryOperator, NodePlanned
 
     on_gpu = torch.cuda.is_available()
-    hardware = HardwareFacts(
-        device=torch.cuda.get_device_name() if on_gpu else "cpu",
-        cores=torch.get_num_threads(),
-        isa=("sm_90",) if on_gpu else ("avx2",),
-        vector_bytes=16 if on_gpu else 32,
-        l2_bytes=50 << 20,
-        l3_bytes=0,
-        memory_bytes=torch.cuda.mem_get_info()[1] if on_gpu else 8 << 30,
-        copy_gbps=3000.0,
-        peak_gflops=60000.0,
-    )
+    hardware = _gpu() if on_gpu else detect(find_pool("cpu", WORKSPACE), WORKSPACE)
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
     known: list[Any] = []
     while len(known) < count:
@@ -120,6 +112,22 @@ def _drafts(facts: Any, count: int) -> Iterator[tuple[str, str]]:
             return
         known.append(dict(proposal.config))
         yield proposal.source, proposal.rationale
+
+
+def _gpu() -> Any:
+    from kernelswarm.schemas import HardwareFacts
+
+    return HardwareFacts(
+        device=torch.cuda.get_device_name(),
+        cores=torch.get_num_threads(),
+        isa=("sm_90",),
+        vector_bytes=16,
+        l2_bytes=50 << 20,
+        l3_bytes=0,
+        memory_bytes=torch.cuda.mem_get_info()[1],
+        copy_gbps=3000.0,
+        peak_gflops=60000.0,
+    )
 
 
 def _loaded(source: str, path: Path, reference: Any) -> Callable[..., Any]:

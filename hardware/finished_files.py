@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 
-from ..schemas import ContractProperty, KernelswarmError, Problem, ProblemFacts, Timing
+from ..schemas import CompileReport, ContractProperty, KernelswarmError, Problem, ProblemFacts, Timing
 from .harness import shortage
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
@@ -74,8 +74,9 @@ class FinishedFiles:
 
         async def timed() -> tuple[Timing | None, str]:
             try:
-                built = [self._artifacts / name for name in await self._built(text)]
-                return await self._hosts_of(problem, facts).time(text, self._lease, effort, built, absent), ""
+                compiled = await self._compiled(text)
+                artifacts = [self._artifacts / artifact.name for artifact in compiled.artifacts]
+                return await self._hosts_of(problem, facts).time(text, self._lease, effort, artifacts, absent), ""
             except Missing as missing:
                 return None, str(missing)
 
@@ -88,9 +89,9 @@ class FinishedFiles:
         """As :meth:`.Device.contract`."""
 
         async def checked() -> tuple[ContractProperty, ...]:
-            built = await self._built(source)
+            compiled = await self._compiled(source)
             seconds = max(self._settings.pool.candidate_seconds, CONTRACT_SECONDS)
-            return await contract_of(self._launcher, self._lease, source, seconds=seconds, built=built)
+            return await contract_of(self._launcher, self._lease, source, compiled, seconds=seconds)
 
         if problem is None:
             return await checked()
@@ -119,15 +120,15 @@ class FinishedFiles:
             self.hosts[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
         return self.hosts[problem.sha256]
 
-    async def _built(self, text: str) -> tuple[str, ...]:
-        """Compile a finished file; names of the artifacts of what it compiles for itself."""
+    async def _compiled(self, text: str) -> CompileReport:
+        """Compile a finished file; or find what was compiled when its candidate was."""
         pool = self._settings.pool
         language = await asyncio.to_thread(language_of, text, pool.languages[0])
         async with self._lease.compiling():
             compiled, _ = await compile_candidate(
                 text, language, pool=pool, hardware=self._settings.hardware, cache=self._artifacts
             )
-        return compiled.names(".build")
+        return compiled
 
 
 def _is_large(facts: ProblemFacts) -> bool:

@@ -7,6 +7,7 @@ the harness, which has walls, gives it files that nobody has judged.
 """
 
 import argparse
+import contextlib
 import importlib
 import io
 import json
@@ -14,7 +15,7 @@ import math
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from .conditions import leaves
 from .properties import ESSENTIAL, PROPERTIES
 from .selfcheck import Carried, copied, error_of
 from .sides import NotApplicable, Side
+
+InTF32 = Callable[[], contextlib.AbstractContextManager[object]]
 
 SWITCHES = "torch's switches"
 """Whether the file leaves the settings of the process that imports it alone."""
@@ -37,13 +40,17 @@ KERNEL_USED = "kernel used"
 """Last property: all others hold of the reference itself."""
 
 
-def check(path: Path) -> tuple[ContractProperty, ...]:
-    """Every property of the finished file at ``path``, in order."""
+def check(path: Path, in_tf32: InTF32 = contextlib.nullcontext) -> tuple[ContractProperty, ...]:
+    """Every property of the finished file at ``path``, in order.
+
+    ``in_tf32``: while it is entered, convolutions are in TF32 where torch's switches permit that, whatever the library
+    takes at their sizes.
+    """
     warnings.simplefilter("ignore")
     torch.set_grad_enabled(True)
     sys.path.insert(0, str(path.parent))
     try:
-        contract = _Contract(path.stem)
+        contract = _Contract(path.stem, in_tf32)
         before = _switches()  # as the reference's own file leaves them: the candidate is executed when it is called
         checked = [contract.check(name) for name in PROPERTIES]
         return (*checked, _switches_kept(before), contract.kernel_used())
@@ -54,8 +61,8 @@ def check(path: Path) -> tuple[ContractProperty, ...]:
 class _Contract:
     """One finished file, imported."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, in_tf32: InTF32) -> None:
+        self._name, self._in_tf32 = name, in_tf32
         self._carried = Carried(vars(_imported(name)))
         self._inputs = min(map(self._carried.inputs, self._carried.shapes), key=_size)
         """Drawn once: of large ones, drawing takes longer than calling. A side has copies."""
@@ -75,7 +82,7 @@ class _Contract:
             answer = action(self._side(1))
             wrong = self._difference(expected, answer)
             if wrong and self._carried.device != "cpu" and torch.backends.cudnn.conv.fp32_precision == "tf32":
-                wrong = self._difference(expected, answer, self._in_full_precision(action))
+                wrong = self._difference(expected, answer, self._in_other_precisions(action))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_error_text(error)}"
         return ContractProperty(name=name, ok=not wrong, is_essential=name in ESSENTIAL, detail=wrong)
@@ -104,8 +111,19 @@ class _Contract:
         finally:
             sys.modules.update(modules)
 
+    def _in_other_precisions(self, action: Callable[[Side], Any]) -> list[Any]:
+        """What the reference does where no convolution runs in TF32, and where each does that may.
+
+        Which of them do differs by sizes and order of memory. A mean that is zero is nothing but rounding, and in TF32
+        thousands of times as far from it.
+        """
+        results = [self._in_full_precision(action)]
+        # Tracing and compiling meet a mode that they do not know.
+        with contextlib.suppress(Exception), self._in_tf32():
+            results.append(action(self._side(0)))
+        return results
+
     def _in_full_precision(self, action: Callable[[Side], Any]) -> Any:
-        """What the reference does where its convolutions do not run in TF32."""
         recurrent = torch.backends.cudnn.rnn.fp32_precision
         torch.backends.cudnn.allow_tf32 = False
         try:
@@ -114,20 +132,19 @@ class _Contract:
             torch.backends.cudnn.allow_tf32 = True
             torch.backends.cudnn.rnn.fp32_precision = recurrent
 
-    def _difference(self, expected: Any, answer: Any, precise: Any = None) -> str:
+    def _difference(self, expected: Any, answer: Any, others: Sequence[Any] = ()) -> str:
         """In which way two results differ; empty if they do not.
 
-        With what a more ``precise`` reference gives: by more than several times the reference's own error.
+        With what the reference gives in ``others`` precisions: by more than several times the reference's own error.
         """
         expected_leaves, answer_leaves = leaves(expected), leaves(answer)
-        precise_leaves = leaves(precise) if precise is not None else []
         if len(expected_leaves) != len(answer_leaves):
             return f"{len(answer_leaves)} values instead of {len(expected_leaves)}"
+        own = [leaves(other) for other in others]
         for index, (right, got) in enumerate(zip(expected_leaves, answer_leaves, strict=True)):
-            error, tolerance = error_of(right, got), self._carried.tolerance(right)
-            if index < len(precise_leaves):
-                own = error_of(precise_leaves[index], right)
-                tolerance = max(tolerance, OWN_ERRORS * own if math.isfinite(own) else 0.0)
+            errors = [error_of(right, other[index]) for other in own if index < len(other)]
+            most = max(filter(math.isfinite, errors), default=0.0)
+            error, tolerance = error_of(right, got), max(self._carried.tolerance(right), OWN_ERRORS * most)
             if not error <= tolerance:
                 return (
                     f"value {index}: {_shown(right, got)}"

@@ -21,6 +21,9 @@ from .constructor import by_position, call_once, made_on
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
+NEXT_TO = 0.1
+"""A tensor that a submodule keeps, smaller than this share of the largest beside it, errs relative to that share: a
+running mean that is zero is nothing but rounding, and TF32 rounds a thousand times as early as fp32."""
 CALLS = 3
 ROUNDS = 7
 ROUND_SECONDS = 0.1
@@ -162,15 +165,19 @@ class Carried:
                     if call == CALLS - 1:
                         yield self._compared(shape, f"output {index}", expected, answer)
             self.is_kernel_used = self.is_candidate_made
-        for name, expected, answer in [*states_of(reference, drop_in), *_named("input", right, got)]:
+        for name, expected, answer in _named("input", right, got):
             yield self._compared(shape, name, expected, answer)
+        states = list(states_of(reference, drop_in))
+        beside = _sizes_by_part(states)
+        for name, expected, answer in states:
+            yield self._compared(shape, name, expected, answer, least=NEXT_TO * beside[_part_of(name)])
         size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
         if size <= MOST_FOLLOWED:
             for name, expected, answer in _gradients(*self.pair(), inputs):
                 yield self._compared(shape, name, expected, answer)
 
-    def _compared(self, shape: str, what: str, expected: Any, answer: Any) -> dict[str, Any]:
-        error, tolerance = error_of(expected, answer), self.tolerance(expected)
+    def _compared(self, shape: str, what: str, expected: Any, answer: Any, least: float = 0.0) -> dict[str, Any]:
+        error, tolerance = error_of(expected, answer, least), self.tolerance(expected)
         return {"shape": shape, "what": what, "error": error, "tolerance": tolerance, "ok": error <= tolerance}
 
     def tolerance(self, expected: Any) -> float:
@@ -233,6 +240,20 @@ def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
                 yield f"state {path}.{key}".replace(" .", " "), expected, getattr(drop_in_part, key, None)
 
 
+def _part_of(name: str) -> str:
+    """The submodule that keeps what is so named."""
+    return name.removeprefix("state ").rpartition(".")[0]
+
+
+def _sizes_by_part(states: list[tuple[str, Any, Any]]) -> dict[str, float]:
+    """The largest root mean square among what each submodule keeps."""
+    sizes = dict.fromkeys((_part_of(name) for name, _, _ in states), 0.0)
+    for name, expected, _ in states:
+        if isinstance(expected, torch.Tensor) and expected.is_floating_point() and expected.numel():
+            sizes[_part_of(name)] = max(sizes[_part_of(name)], _typical(expected))
+    return sizes
+
+
 def _named(kind: str, expected: list[Any], answers: list[Any]) -> Iterator[tuple[str, Any, Any]]:
     for index, (expected_leaf, answer_leaf) in enumerate(zip(leaves(expected), leaves(answers), strict=True)):
         if isinstance(expected_leaf, torch.Tensor):
@@ -276,8 +297,11 @@ def cotangents(ends: list[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.randn(end.shape, generator=generators[end.device], device=end.device).to(end) for end in ends]
 
 
-def error_of(expected: Any, answer: Any) -> float:
-    """Largest error relative to the element and to the typical one; infinite where the form differs."""
+def error_of(expected: Any, answer: Any, least: float = 0.0) -> float:
+    """Largest error relative to the element and to the typical one, or to ``least`` if that is more.
+
+    Infinite where the form differs.
+    """
     if not isinstance(expected, torch.Tensor):
         if expected is None or isinstance(expected, str | bool):
             return 0.0 if expected == answer else math.inf
@@ -286,19 +310,26 @@ def error_of(expected: Any, answer: Any) -> float:
         return math.inf
     if not (expected.is_floating_point() or expected.is_complex()):
         return 0.0 if torch.equal(expected, answer) else math.inf
-    wide = torch.complex128 if expected.is_complex() else torch.float64
-    length = CHUNK if expected.device.type == "cpu" else DEVICE_CHUNK
-    right, given = (value.detach().reshape(-1).split(length) for value in (expected, answer))
-    count = sum(int(chunk.isfinite().sum()) for chunk in right)
-    squares = sum(_square_sum(chunk.to(wide)) for chunk in right)
-    typical = math.sqrt(squares / max(1, count))
-    worst = [_largest_error(one.to(wide), other.to(wide), typical) for one, other in zip(right, given, strict=True)]
+    typical = max(least, _typical(expected))
+    worst = [_largest_error(one, other, typical) for one, other in zip(_chunks(expected), _chunks(answer), strict=True)]
     return max((error if error == error else math.inf for error in worst), default=0.0)
 
 
-def _square_sum(values: torch.Tensor) -> float:
-    """Of those that are finite."""
-    return float(values.masked_fill(~values.isfinite(), 0.0).abs().square().sum())
+def _typical(expected: torch.Tensor) -> float:
+    """The root mean square of those that are finite."""
+    count, squares = 0, 0.0
+    for chunk in _chunks(expected):
+        finite = chunk.isfinite()
+        count += int(finite.sum())
+        squares += float(chunk.masked_fill(~finite, 0.0).abs().square().sum())
+    return math.sqrt(squares / max(1, count))
+
+
+def _chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Its elements, some at a time, in double precision."""
+    wide = torch.complex128 if tensor.is_complex() else torch.float64
+    length = CHUNK if tensor.device.type == "cpu" else DEVICE_CHUNK
+    return (chunk.to(wide) for chunk in tensor.detach().reshape(-1).split(length))
 
 
 def _largest_error(expected: torch.Tensor, answer: torch.Tensor, typical: float) -> float:

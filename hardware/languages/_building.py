@@ -23,7 +23,6 @@ from ._gpu import target_of
 from .artifact_cache import ArtifactCache, Irregular
 from .cuda import exact_target
 
-SUFFIX = ".build"
 MEDIA_TYPE = "application/zip"
 LEAST_SECONDS = 240.0
 """PyTorch's own headers take half a minute."""
@@ -58,7 +57,7 @@ async def build(
         seconds = max(pool.candidate_seconds, LEAST_SECONDS)
         memory = max(pool.candidate_memory_bytes or hardware.memory_bytes // 2, LEAST_MEMORY)
         finished = await run_limited(
-            [sys.executable, "-P", "program_runs.py", "candidate.py", f"kernel{SUFFIX}"],
+            [sys.executable, "-P", "program_runs.py", "candidate.py", f"kernel{program_runs.SUFFIX}"],
             cwd=folder,
             limits=Limits(seconds, memory + TORCH_BYTES, LARGEST_FILE, LESS_URGENT),
             environment={
@@ -69,7 +68,7 @@ async def build(
             filtered=True,
         )
         reports.append(_report(finished, language, compiler, seconds))
-        return reports[0], f"kernel{SUFFIX}"
+        return reports[0], f"kernel{program_runs.SUFFIX}"
 
     # What recorded the programs is what can play them back.
     recorder = await asyncio.to_thread(Path(program_runs.__file__).read_text)
@@ -78,7 +77,7 @@ async def build(
     device = cuda.values() or (hardware.device, *hardware.isa)
     machine = [str(compiler), compiler.path, sys.version, *device]
     try:
-        return await ArtifactCache(cache, SUFFIX, MEDIA_TYPE).built(key, machine, build_in)
+        return await ArtifactCache(cache, program_runs.SUFFIX, MEDIA_TYPE).built(key, machine, build_in)
     except Irregular:
         diagnostic = Diagnostic(severity="error", message=_NO_ARCHIVE)
         return replace(reports[0], ok=False, diagnostics=(diagnostic,)), {}

@@ -26,6 +26,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+SUFFIX = ".build"
+"""Of the artifact that holds what was recorded."""
 RUNS = "runs.json"
 FOLDER = "{folder}"
 """Stands for the working folder."""

@@ -40,13 +40,22 @@ def ordinary_environment(
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
     # What is installed beside this Python, ninja for one, is found as in a virtual environment that is active.
     own["PATH"] = os.pathsep.join([inherited.get("PATH", os.defpath), str(Path(sys.executable).parent)])
-    device = _on_accelerator(accelerator, scratch / "triton") if accelerator else {}
+    device = _on_accelerator(accelerator, scratch) if accelerator else {}
     return {**inherited, **count, **own, **device, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _on_accelerator(uuid: str, kernels: Path) -> dict[str, str]:
-    """The device, and where Triton keeps what it compiles: the user's own folder cannot be written."""
-    return {"CUDA_VISIBLE_DEVICES": uuid, "TRITON_CACHE_DIR": str(kernels), "CUDA_CACHE_PATH": str(kernels.parent)}
+def _on_accelerator(uuid: str, scratch: Path) -> dict[str, str]:
+    """The device, and where is kept what it runs: the user's own folder cannot be written."""
+    return {
+        "CUDA_VISIBLE_DEVICES": uuid,
+        "TRITON_CACHE_DIR": str(kernels_of(scratch)),
+        "CUDA_CACHE_PATH": str(scratch),
+    }
+
+
+def kernels_of(scratch: Path) -> Path:
+    """Where Triton keeps what it compiles, and finds what was compiled ahead."""
+    return scratch / "triton"
 
 
 def compiling(home: Path) -> dict[str, str]:

@@ -17,13 +17,14 @@ from ..harness.timing.background_load import BackgroundLoad
 from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.interleaved import CANDIDATE, Part
 from ..harness.validation_process import is_large_call
-from ..languages import program_runs
+from ..languages import program_runs, triton
+from ..languages._triton_runtime import unpack
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
 from ..processes.scratch import Scratch
 from .agreement import difference
-from .environment import compiling, ordinary_environment
+from .environment import compiling, kernels_of, ordinary_environment
 from .process import Missing, OrdinaryProcess, Sampled
 from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
 from .settings import Settings
@@ -70,6 +71,7 @@ class OrdinaryHost:
         """Layers around the candidate's last process."""
         self._expected: list[Sampled] = []
         self._built: list[str] = []
+        self._kernels: list[Path] = []
         self._sample_seed = secrets.randbits(48)
 
     async def close(self) -> None:
@@ -100,13 +102,14 @@ class OrdinaryHost:
         text: str,
         lease: Lease,
         effort: Effort = USUAL,
-        built: Sequence[Path] = (),
+        artifacts: Sequence[Path] = (),
         absent: Collection[str] = (),
     ) -> Timing:
         """Time the finished file ``text`` in fresh processes, as many as ``effort`` allows, against the baselines.
 
-        What it compiles for itself is played back from ``built`` (:mod:`..languages.program_runs`) where that is given;
-        else each of its processes compiles it. Baselines that are ``absent`` are left out: compiling one here that the
+        What was compiled of it is among ``artifacts``: what it compiles for itself is played back
+        (:mod:`..languages.program_runs`), and Triton finds its kernels, as in a user's second process. What is not
+        there each of its processes compiles. Baselines that are ``absent`` are left out: compiling one here that the
         judge still compiles would take minutes.
 
         Raises:
@@ -121,7 +124,8 @@ class OrdinaryHost:
             return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
         async with self._guard, contextlib.AsyncExitStack() as held:
-            self._built = [str(path) for path in built]
+            self._built = [str(path) for path in artifacts if path.suffix == program_runs.SUFFIX]
+            self._kernels = [path for path in artifacts if path.suffix == triton.SUFFIX]
             count = 1 if effort.is_late else min(effort.processes or PROCESSES, PROCESSES)
             await held.enter_async_context(self._importing(text, lease, count))
             try:
@@ -338,8 +342,13 @@ class OrdinaryHost:
             )
         except OSError as error:
             raise Missing(f"{label} cannot be started: {error.strerror}") from error
-        await self._or_end(process, _in_thread(process.wait_until_ready))
+        await self._or_end(process, self._ready(process, [] if trusted else self._kernels, scratch))
         return process
+
+    async def _ready(self, process: OrdinaryProcess, kernels: Sequence[Path], scratch: Path) -> None:
+        for archive in kernels:
+            await asyncio.to_thread(unpack, archive, kernels_of(scratch))
+        await _in_thread(process.wait_until_ready)
 
     async def _compare(self, candidates: Sequence[Runner], lease: Lease) -> None:
         """Their first calls, on every copy of the inputs, against eager's first calls. Triton compiles in them."""

@@ -49,7 +49,7 @@ class OrdinaryHosts:
         text: str,
         lease: Lease,
         effort: Effort = USUAL,
-        built: Sequence[Path] = (),
+        artifacts: Sequence[Path] = (),
         absent: Collection[str] = (),
     ) -> Timing:
         """Time the finished file ``text`` as :meth:`.OrdinaryHost.time` does, one shape after the other.
@@ -60,7 +60,7 @@ class OrdinaryHosts:
         shapes: list[ShapeTiming] = []
         for shape, host in zip(self._timed, self._hosts, strict=True):
             try:
-                timing = await host.time(text, lease, effort, built, absent)
+                timing = await host.time(text, lease, effort, artifacts, absent)
             except Missing as missing:
                 raise Missing(f"at shape {shape.name}: {missing}" if len(self._hosts) > 1 else str(missing)) from None
             shapes.append(ShapeTiming(shape=shape.name, weight=shape.weight or 1.0, timing=timing))

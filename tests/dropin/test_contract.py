@@ -1,9 +1,11 @@
 """Finished files behave like their references: of the generator's drafts, and of modules from elsewhere."""
 
 import asyncio
+import importlib
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +16,11 @@ from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, _Contract
+from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, InTF32, _Contract
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
+from kernelswarm.hardware.dropin.selfcheck import Carried
+from kernelswarm.hardware.harness.reference import other_kernels
+from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32
 from kernelswarm.schemas import StateFact, Verdict, VerifyReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -158,7 +163,56 @@ async def test_where_convolutions_run_in_tf32_gradients_may_err_as_the_reference
     contract._carried = SimpleNamespace(tolerance=lambda expected: 1e-4)  # type: ignore[assignment]
     right, precise = torch.ones(4), torch.full((4,), 1.001)
     assert contract._difference([right], [right * 1.003]) != ""
-    assert contract._difference([right], [right * 1.003], [precise]) == ""
-    assert contract._difference([right], [right * 1.02], [precise]) != ""
+    assert contract._difference([right], [right * 1.003], [[precise]]) == ""
+    assert contract._difference([right], [right * 1.02], [[precise]]) != ""
     unknown = [torch.full((4,), float("nan"))]
-    assert contract._difference([right], [right * 1.003], unknown) != "", "an error that is no number allows nothing"
+    assert contract._difference([right], [right * 1.003], [unknown]) != "", "an error that is no number allows nothing"
+
+
+ZERO_MEAN = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before = nn.BatchNorm2d(16)
+        self.conv = nn.Conv2d(16, 16, 1, bias=False)
+        self.after = nn.BatchNorm2d(16, momentum=0.1)
+
+    def forward(self, x):
+        return self.after(self.conv(self.before(x)))
+
+def get_inputs(): return [torch.randn(4, 16, 12, 12)]
+def get_init_inputs(): return []
+"""
+"""What a batch norm keeps of a convolution of another's output: a mean that is zero but for rounding."""
+ROUNDED = """
+def rounded(tensor):
+    bits = tensor.detach().clone().view(torch.int32)
+    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+"""
+
+
+async def test_a_mean_that_is_nothing_but_rounding_may_be_that_of_tf32(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_kernels, "HOST", "another device")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    conv = "nn.functional.conv2d(rounded(self.before(x)), rounded(self.conv.weight))"
+    right = copy_of(ZERO_MEAN).replace("self.conv(self.before(x))", conv) + ROUNDED
+
+    async def difference(candidate: str, name: str, in_tf32: InTF32) -> str:
+        (tmp_path / f"{name}.py").write_text((await make(ZERO_MEAN, candidate)).text)
+        contract = _Contract(name, in_tf32)
+        contract._carried.device = "cpu:0"
+        return contract.check("state").detail
+
+    assert "errs by" in await difference(right, "held_to_fp32", nullcontext)
+    assert await difference(right, "held_to_tf32", ConvolutionsInTF32) == ""
+    carried = Carried(vars(importlib.import_module("held_to_tf32")))
+    assert [check for check in carried.checks("main") if not check["ok"] and check["what"].startswith("state")] == []
+    wrong = right.replace("momentum=0.1", "momentum=0.11")
+    assert "errs by" in await difference(wrong, "wrong_momentum", ConvolutionsInTF32)
+    carried = Carried(vars(importlib.import_module("wrong_momentum")))
+    wrong_ones = [check["what"] for check in carried.checks("main") if not check["ok"]]
+    assert "state after.running_var" in wrong_ones

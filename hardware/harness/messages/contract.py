@@ -11,6 +11,8 @@ class CheckContract(Schema, frozen=True, kw_only=True, tag="check_contract"):
     """Folder of compiled artifacts."""
     built: tuple[str, ...] = ()
     """Those of a file that compiles for itself."""
+    ahead: tuple[str, ...] = ()
+    """Those with kernels for Triton's cache."""
 
 
 class ContractChecked(Schema, frozen=True, kw_only=True, tag="contract_checked"):
