@@ -12,7 +12,7 @@ from ...graph.session_graph import SearchGraph
 from ...schemas import REFERENCE_DIED, Interval, Pool, ProblemFacts, Verdict, VerifyReport
 from ...sessions.results import SearchResult, result_of
 from .benchmark import Benchmark, Measured
-from .row import COMPILE_LATE, Outcome, Row
+from .row import COMPILE_LATE, NO_DROP_IN, Outcome, Row
 
 REFUSALS = (
     ("does not fit in memory", "memory"),
@@ -68,6 +68,9 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
     report = best.confirmation or best.profile_report
     is_late = report is not None and report.timing is not None and "compile" in report.timing.pending
     row = _measured(replace(row, verdict=Outcome.correct, node=result.best), result, is_late)
+    broken = next((check for check in report.contract if check.is_essential and not check.ok), None) if report else None
+    if broken is not None:
+        row = replace(row, cause=f"{NO_DROP_IN}: {broken.name}")
     own_check = _own_check(best.verify_report)
     return replace(row, score=benchmark.score(_by_shape(result)), own_check=own_check, **_worst(result))
 

@@ -30,6 +30,8 @@ class Outcome(StrEnum):
 
 COMPILE_LATE = "torch.compile was still being compiled"
 """Cause of a miss: the best kernel was not compared with it, so nobody knows whether it is faster than the best."""
+NO_DROP_IN = "no drop-in"
+"""How the cause begins where the best kernel's finished file has not every property that a win needs."""
 
 
 class Row(Schema, frozen=True, kw_only=True):
@@ -128,12 +130,12 @@ class Row(Schema, frozen=True, kw_only=True):
         return self.subset, self.problem
 
     def speedup(self, against: str) -> Interval | None:
-        """Over one of :data:`AGAINST`; None where that was not measured.
+        """Over one of :data:`AGAINST`; None where that was not measured, or no user could have it.
 
         ``best`` is the faster of eager and the best compile in the same run: the smaller ratio.
         """
         place, _, baseline = against.rpartition("_")
-        if self.cause == COMPILE_LATE and baseline != "eager":
+        if self.cause.startswith(NO_DROP_IN) or (self.cause == COMPILE_LATE and baseline != "eager"):
             return None
         if baseline == "best":
             both = [self.speedup(f"{place}_{name}" if place else name) for name in ("eager", "compile")]

@@ -11,7 +11,7 @@ import given
 from kernelswarm.bench.kernelbench import KernelBench
 from kernelswarm.bench.runs import Outcome, Row, reading
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import Event, HarnessError, ProfileReport, SessionClosed, Timing, Verdict
+from kernelswarm.schemas import ContractProperty, Event, HarnessError, ProfileReport, SessionClosed, Timing, Verdict
 
 BLANK = Row(subset="1", number=2, problem="2_Problem", verdict=Outcome.running, pool="cpu", minutes_per_problem=2.0)
 
@@ -79,6 +79,18 @@ def test_what_was_not_compared_with_torch_compile_is_no_win() -> None:
     assert (result.verdict, result.eager_speedup, result.compile_speedup) == (Outcome.correct, 2.15, None)
     assert (result.cause, result.is_miss) == ("torch.compile was still being compiled", True)
     assert result.speedup("best") is None is result.speedup("call_compile")
+
+
+def test_a_kernel_whose_file_is_no_drop_in_is_no_win() -> None:
+    graph = folded(a_session())
+    broken = ContractProperty(name="state", ok=False, is_essential=True, detail="value 43 errs by 11.5")
+    timing = given.against_all(1.0, eager=1.6, compile=1.2)
+    graph.nodes["n002"].confirmation = ProfileReport(
+        verdict=Verdict.correct, isolation="", timing=timing, contract=(broken,)
+    )
+    result = reading.row_of(BLANK, graph, 1.0, KernelBench())
+    assert (result.verdict, result.cause, result.is_miss) == (Outcome.correct, "no drop-in: state", True)
+    assert result.compile_speedup == 1.2 and result.speedup("best") is None
 
 
 def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:
