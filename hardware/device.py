@@ -92,8 +92,8 @@ class Device:
         uuid = self.accelerator.uuid if self.accelerator else ""
         self._lease = Lease(pool, home, uuid)
         capacity = capacity_of(hardware.memory_bytes, self.accelerator)
-        reservations = MemoryReservations(pool, home, capacity, uuid)
         in_use = partial(in_use_of, self.accelerator) if self.accelerator else lambda: None
+        reservations = MemoryReservations(pool, home, capacity, uuid, in_use)
         self.memory = ProblemMemory(reservations, self.accelerator, self._forget, in_use=in_use)
         """What the problems reserve of the device's memory."""
         self._launcher = Launcher(pool, hardware, home, self.accelerator)

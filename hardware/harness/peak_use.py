@@ -2,16 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from ...schemas import Accelerator, PoolError
 from ..machine import nvml
+from ..machine.reservations import InUse
 
 EVERY_S = 0.25
 """How often is looked: torch keeps what it had at its peak, so that it is still there at the next look."""
-
-InUse = Callable[[], int | None]
-"""Bytes that are in use now; None where nobody can tell."""
 
 
 def in_use_of(accelerator: Accelerator) -> int | None:

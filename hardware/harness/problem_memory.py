@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...schemas import Accelerator, Problem, ProblemFacts
-from ..machine.reservations import MemoryReservations, Notice, Reservation
+from ..machine.reservations import InUse, MemoryReservations, Notice, Reservation
 from .judgement import ran_out_of_memory
 from .memory_demand import CONTEXT_BYTES, demand_after_shortage, demand_of, demands_of_validation
-from .peak_use import InUse, PeakUse
+from .peak_use import PeakUse
 from .validation_process import OutOfMemory
 
 T = TypeVar("T")
@@ -210,17 +210,18 @@ class ProblemMemory:
 
     @contextlib.asynccontextmanager
     async def _reserving(self, problem: Problem, size: int) -> AsyncIterator[None]:
-        reservation = await self._reserve(problem, size, f"{problem.name}, validating")
+        brief = size < self.reservations.capacity
+        reservation = await self._reserve(problem, size, f"{problem.name}, validating", brief=brief)
         try:
             yield
         finally:
             reservation.release()
 
-    async def _reserve(self, problem: Problem, size: int, label: str) -> Reservation:
+    async def _reserve(self, problem: Problem, size: int, label: str, *, brief: bool = False) -> Reservation:
         waits, began = self._waits_since[problem.sha256], time.monotonic()
         waits.append(began)
         try:
-            return await self.reservations.reserve(size, label, self._notice(problem))
+            return await self.reservations.reserve(size, label, self._notice(problem), brief=brief)
         finally:
             waits.remove(began)
             if not waits or began < min(waits):

@@ -2,17 +2,22 @@
 
 One folder per platform, host and device in :func:`.lease.lease_folder`. Every holder has a file there, locked with
 ``flock``, that says how many bytes it holds: the lock ends with its process, however that ends, and a file without a
-lock counts for nothing. Whoever asks takes the *turnstile*, looks, and lets others look if it does not fit: small
-requests pass large ones, which could not be served anyway. Whoever has waited for :data:`PASSED_S` keeps the turnstile:
-a large request is not starved by small ones.
+lock counts for nothing. Whoever asks looks, alone, and lets others look if it does not fit: small requests pass large
+ones, which could not be served anyway. Whoever has waited for :data:`PASSED_S` keeps the *turnstile*, which everybody
+has to pass who does not hold memory for moments only: a large request is not starved by small ones.
+
+What is reserved is an estimate, and on the safe side. Holders who have been there for :data:`WATCHED_S`, all of which
+somebody watched, count together as what was in use at most.
 """
 
 import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,19 +31,72 @@ PASSED_S = 60.0
 """So long a request is passed by others that fit; then nobody is served before it. It waits for those who passed it,
 too, and a session may hold its memory for minutes."""
 
+WATCHED_S = 30.0
+"""So long holders are watched before what is in use counts instead of what they reserved: each has begun its steps."""
+WATCH_S = 1.0
+"""How often is looked what is in use, while somebody waits."""
+MOST_MISSED = 3
+"""Looks that may be missing, where the machine stood still for one."""
+MARGIN = 1.25
+"""Of what was seen to be in use: so much counts, since the next step, or another order of it, may take more."""
+
 _LONGEST_LABEL = 80
 _MOST_NAMES = 3
 
 Notice = Callable[[str], None]
+InUse = Callable[[], int | None]
+"""Bytes that are in use now; None where nobody can tell."""
 
 
 @dataclass(frozen=True)
 class Holding:
     """What somebody has reserved."""
 
+    name: str
+    """Of its file: nobody else's ever."""
     label: str
     size: int
     """Bytes."""
+
+
+class _Watch:
+    """What is in use while somebody waits, and since when each holder is known."""
+
+    def __init__(self, in_use: InUse) -> None:
+        self._in_use = in_use
+        self._since: dict[str, float] = {}
+        self._seen: deque[tuple[float, int]] = deque()
+        """When how much was in use, in the last :data:`WATCHED_S`."""
+
+    async def look(self, holdings: list[Holding]) -> None:
+        """Look once in :data:`WATCH_S` at most."""
+        now = time.monotonic()
+        since_last_s = now - self._seen[-1][0] if self._seen else math.inf
+        if since_last_s < WATCH_S:
+            return
+        if since_last_s > MOST_MISSED * WATCH_S:
+            # Nobody waited, and nobody saw what was in use.
+            self._seen.clear()
+        self._since = {holding.name: self._since.get(holding.name, now) for holding in holdings}
+        size = await asyncio.to_thread(self._in_use)
+        if size is None:
+            self._seen.clear()
+            return
+        self._seen.append((now, size))
+        while now - self._seen[0][0] > WATCHED_S:
+            self._seen.popleft()
+
+    def taken(self, holdings: list[Holding], capacity: int) -> int:
+        """Bytes that ``holdings`` count as; who holds all there is is to be alone, whatever it uses."""
+        now = time.monotonic()
+        is_watched = self._seen and now - self._seen[0][0] > WATCHED_S - MOST_MISSED * WATCH_S
+        if not is_watched or now - self._seen[-1][0] > MOST_MISSED * WATCH_S:
+            return sum(holding.size for holding in holdings)
+        began = now - WATCHED_S
+        settled = [h for h in holdings if h.size < capacity and self._since.get(h.name, math.inf) <= began]
+        others = sum(holding.size for holding in holdings if holding not in settled)
+        seen = int(MARGIN * max(size for _, size in self._seen))
+        return others + min(seen, sum(holding.size for holding in settled))
 
 
 class Reservation:
@@ -62,21 +120,26 @@ class Reservation:
 class MemoryReservations:
     """The memory of this host for ``pool``'s platform, or of one ``device`` (its uuid), shared by all processes."""
 
-    def __init__(self, pool: Pool, home: Path, capacity: int, device: str = "") -> None:
-        """``capacity`` is what there is to share, bytes. Touches no file yet."""
+    def __init__(self, pool: Pool, home: Path, capacity: int, device: str = "", in_use: InUse = lambda: None) -> None:
+        """``capacity`` is what there is to share, bytes, ``in_use`` says how much is. Touches no file yet."""
         self.capacity = capacity
         """Bytes."""
         self._place = f"device {device}" if device else f"pool {pool.name}"
         self._folder = lease_folder(home) / f"{stem_of(pool, device)}.memory"
+        self._watch = _Watch(in_use)
         self._turnstile = self._folder / "turnstile"
+        self._looking = self._folder / "looking"
         self._waiting = self._folder / "waiting"
         """Locked, together, by those who wait."""
 
-    async def reserve(self, size: int, label: str, on_wait: Notice = lambda _: None) -> Reservation:
+    async def reserve(
+        self, size: int, label: str, on_wait: Notice = lambda _: None, *, brief: bool = False
+    ) -> Reservation:
         """Reserve ``size`` bytes, or all there is if that is less; waits while others hold too much of it.
 
-        ``label`` is what the others read. ``on_wait`` is told what is waited for, and in the end an empty text. Waits
-        without blocking the loop; can be cancelled.
+        ``label`` is what the others read. ``on_wait`` is told what is waited for, and in the end an empty text.
+        ``brief``: for moments, so that it holds up nobody who waits for long. Waits without blocking the loop; can be
+        cancelled.
 
         Raises:
             InputError: the lock files cannot be made.
@@ -87,20 +150,33 @@ class MemoryReservations:
             while True:
                 # Each time: whoever asks whether somebody waits has it locked for a moment.
                 _is_taken(waiting, fcntl.LOCK_SH)
-                if _is_taken(turnstile, fcntl.LOCK_EX):
-                    others = self.holdings()
-                    if sum(holding.size for holding in others) + size <= self.capacity:
-                        reservation = self._hold(size, label)
+                has_waited_long = time.monotonic() - began >= PASSED_S
+                is_next = (has_waited_long or not brief) and _is_taken(turnstile, fcntl.LOCK_EX)
+                if is_next or brief:
+                    reservation, others = self._held_if_it_fits(size, label)
+                    if reservation is not None:
                         break
-                    if time.monotonic() - began < PASSED_S:
+                    if not has_waited_long:
                         fcntl.flock(turnstile, fcntl.LOCK_UN)
                     if not notified:
                         notified = True
                         on_wait(self._waiting_for(size, others))
+                await self._watch.look(self.holdings())
                 await asyncio.sleep(POLL_S)
         if notified:
             on_wait("")
         return reservation
+
+    def _held_if_it_fits(self, size: int, label: str) -> tuple[Reservation | None, list[Holding]]:
+        """The reservation if there is room for it, and what others hold."""
+        with self._lock_file(self._looking) as looking:
+            # Whoever has it waits for nothing.
+            fcntl.flock(looking, fcntl.LOCK_EX)
+            others = self.holdings()
+            fits = sum(holding.size for holding in others) + size <= self.capacity
+            if not fits and size < self.capacity:
+                fits = self._watch.taken(others, self.capacity) + size <= self.capacity
+            return self._hold(size, label) if fits else None, others
 
     def shrunk(self, reservation: Reservation, size: int, label: str) -> Reservation:
         """What is held in place of ``reservation``, which is released: ``size`` bytes of it, for ``label``.
@@ -125,7 +201,7 @@ class MemoryReservations:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 size, _, label = os.read(file, 1024).decode(errors="replace").partition(" ")
-                holdings.append(Holding(label.strip(), int(size) if size.isdigit() else 0))
+                holdings.append(Holding(path.name, label.strip(), int(size) if size.isdigit() else 0))
             else:
                 path.unlink(missing_ok=True)
             finally:

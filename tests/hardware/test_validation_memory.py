@@ -20,6 +20,7 @@ from kernelswarm.hardware.harness.messages.commands import Open, ProblemValidate
 from kernelswarm.hardware.harness.problem_memory import ProblemMemory
 from kernelswarm.hardware.harness.tensors import tensor_placement
 from kernelswarm.hardware.harness.validation_process import OutOfMemory, validate_problem
+from kernelswarm.hardware.machine import reservations
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.hardware.processes.messages import Failure
@@ -29,7 +30,7 @@ GIB = 1 << 30
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 GPU = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
 CAPACITY = 80 * GIB
-SHARE = 20 * GIB
+SHARE = 10 * GIB
 HALF = 40 * GIB
 
 
@@ -131,8 +132,26 @@ async def test_two_validations_run_beside_each_other_and_beside_a_large_problem(
         return sum(holding.size for holding in memory.reservations.holdings())
 
     first, second = memory.validated(problem("a"), attempt), memory.validated(problem("b"), attempt)
-    assert CAPACITY in await asyncio.gather(first, second)
+    assert max(await asyncio.gather(first, second)) == CAPACITY // 2 + 2 * SHARE
     large.release()
+
+
+async def test_a_validation_passes_a_large_problem_that_waits_but_one_with_all_of_the_memory_does_not(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reservations, "PASSED_S", 0.0)
+    memory, waiting = memory_of(tmp_path), asyncio.Event()
+    held = await memory.reservations.reserve(HALF, "held")
+    large = asyncio.create_task(memory.reservations.reserve(CAPACITY, "large", lambda text: waiting.set()))
+    await asyncio.wait_for(waiting.wait(), LIMIT_S)
+    fits, all_of_it = Validations(memory), Validations(memory, 50 * GIB)
+    assert await asyncio.wait_for(memory.validated(problem("a"), fits.attempt), LIMIT_S) == "facts"
+    last = asyncio.create_task(memory.validated(problem("b"), all_of_it.attempt))
+    await asyncio.sleep(0.3)
+    assert all_of_it.reserved == [[SHARE, HALF], [HALF, HALF]] and not last.done()
+    held.release()
+    (await asyncio.wait_for(large, LIMIT_S)).release()
+    assert await asyncio.wait_for(last, LIMIT_S) == "facts"
 
 
 async def test_a_repeated_validation_waits_for_its_neighbours_and_others_are_told(tmp_path):
@@ -266,6 +285,6 @@ def test_an_accelerators_limit_is_a_fraction_of_its_memory(monkeypatch):
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda device: {"num_ooms": 2})
     placed = object.__new__(tensor_placement.Accelerator)
     placed.device = torch.device("cuda:0")
-    placed.limit(20 * GIB)
+    placed.limit(10 * GIB)
     placed.limit(99 * GIB)
-    assert fractions == [(0.25, placed.device), (1.0, placed.device)] and placed.shortages == 2
+    assert fractions == [(0.125, placed.device), (1.0, placed.device)] and placed.shortages == 2
