@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts, sha256
-from ..machine.lease import Lease
+from ..machine.lease import Lease, Share
 from ..machine.roofline import roofline
 from ..machine.slices import in_slices
 from ..processes.messages import HOST, Done, Failure
@@ -197,8 +197,8 @@ class BaselineProcess:
         left_out: dict[str, BaselineStatus] = {}
         while True:
             statuses: list[BaselineStatus] = []
-            async with lease.shared():
-                await self._restart()
+            async with lease.shared() as share:
+                await self._restart(share)
             for name in self._baseline_names:
                 # Later it is in the caches, or other candidates were compared with it.
                 may_be_late = self.report is None and any(status.ok for status in statuses)
@@ -218,10 +218,10 @@ class BaselineProcess:
         statuses = [joining.get(status.name, status) for status in self.report.statuses]
         return statuses if self._is_ready else None
 
-    async def _restart(self) -> None:
+    async def _restart(self, share: Share) -> None:
         await self.close()
         self._implementations, self.recordings = [], self._no_recordings()
-        await self.timed.host.shapes()
+        await self.timed.cases(share)
         self._worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
         try:
             await upload(self._worker, self.timed)
@@ -306,8 +306,8 @@ class BaselineProcess:
             if is_first:
                 async with lease.exclusive():
                     await self._sample(0)
-            async with lease.shared():
-                await self.recordings.draw()
+            async with lease.shared() as share:
+                await self.recordings.draw(share)
                 if is_first:
                     await self.recordings.begin(self._worker)
                 await self.recordings.add(self._worker, names)

@@ -62,7 +62,7 @@ async def _verify(
     """The verdict within ``limits``, and the limit within which it may be another one."""
     worker = await started(launcher, compiled)
     worker.yield_to_others()
-    verification = Verification(host, UntrustedCandidate(worker, seconds, limits=limits), share)
+    verification = Verification(host, UntrustedCandidate(worker, seconds, limits=limits, share=share), share)
     verdict, evidence, loaded, further = Verdict.correct, None, Loaded(), ""
     try:
         loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)

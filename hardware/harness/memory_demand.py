@@ -18,10 +18,9 @@ COPIES = 5
 """Of weights and intermediates: reference, its float64 (two), baselines, candidate."""
 WEIGHTS = 2
 """Of weights in each process: those in use, and what they began as."""
-CALLS_OF_TIMED = 3
-"""So many times what a call takes beside weights has a process whose calls are recorded: torch's own blocks, the pool
-that all forms share, and the outputs that replays leave. With a pool for each form it was five to seven times (14 to 20
-GiB of SqueezeNet's, whose call takes 3 GiB)."""
+CALLS_OF_TIMED = 6
+"""So many times what a call takes beside weights has a process whose calls are recorded: 14 to 20 GiB of SqueezeNet's,
+whose call takes 3 GiB (H100). With three here, three sessions that had reserved 82 GiB took 125 (H200)."""
 CALLS_ON_DEVICE = 3 + 2 * CALLS_OF_TIMED
 """Of what a call takes on a device beside weights: reference and its float64 (three), baselines and a candidate; or
 those that are timed in ordinary processes, which record nothing."""
@@ -31,7 +30,7 @@ WEIGHTS_ON_DEVICE = WEIGHTS * (2 + 1 + 4)
 """Reference and its float64, baselines, four candidates."""
 SHARE_OF_FINALIST = 0.25
 """Of a device's memory: so much may the processes of a finalist take that are prepared together."""
-SHARES_OF_VALIDATION = (0.125, 0.5)
+SHARES_OF_VALIDATION = (0.125, 0.25, 0.5)
 """Of a device's memory: what a validation reserves, since nothing is known of the problem's size before; the next one
 where one was too little. Most networks take less than the first, ReLU of 6.4 GB takes 68 GB, half of an H200."""
 SHARE = 0.95

@@ -19,7 +19,7 @@ from ...schemas import (
     Verdict,
 )
 from ..machine.floors import Floor, floor_of
-from ..machine.lease import Lease, counted
+from ..machine.lease import Lease, Share, counted
 from ..machine.peaks import measured_again
 from ..machine.roofline import roofline
 from . import fresh_data
@@ -78,12 +78,12 @@ async def profile(
     parts: list[Part] = []
 
     @contextlib.asynccontextmanager
-    async def another() -> AsyncIterator[UntrustedCandidate]:
+    async def another(share: Share) -> AsyncIterator[UntrustedCandidate]:
         nonlocal layers
         worker = await started(launcher, compiled)
         layers = worker.isolation + (FROZEN if await timing.supply() else "")
         try:
-            untrusted = UntrustedCandidate(worker, seconds, limits=limits)
+            untrusted = UntrustedCandidate(worker, seconds, limits=limits, share=share)
             await load_into(untrusted, launcher, timing.timed.host, problem, source, compiled)
             yield untrusted
         finally:
@@ -170,7 +170,7 @@ async def _in_processes(
     timing: BaselineProcess,
     lease: Lease,
     waits: list[float],
-    another: Callable[[], AbstractAsyncContextManager[UntrustedCandidate]],
+    another: Callable[[Share], AbstractAsyncContextManager[UntrustedCandidate]],
     floor: Floor,
     floor_now: Callable[[], Floor],
     plan: interleaved.Plan,
@@ -179,7 +179,8 @@ async def _in_processes(
 ) -> list[tuple[Part, Counters | None]]:
     """Time ``count`` fresh processes of the candidate one after the other, and judge them.
 
-    The lease is waited for three times, whatever their number. ``waits`` gets the seconds in which others had it.
+    Each is prepared as a sharer of its own, and stands still where somebody else waits. The lease is waited for twice
+    more, whatever their number. ``waits`` gets the seconds in which others had it.
 
     Raises:
         CannotReplay: their calls were to be ``replayed``, and cannot be.
@@ -187,16 +188,21 @@ async def _in_processes(
     """
     async with contextlib.AsyncExitStack() as held:
 
-        async def prepared() -> TimedOutside | SelfTimed:
+        async def prepared(waited: list[float]) -> TimedOutside | SelfTimed:
             own = await held.enter_async_context(contextlib.AsyncExitStack())
-            untrusted = await own.enter_async_context(another())
-            process = await _process(timing, untrusted, floor, floor_now, replayed)
-            own.push_async_callback(process.close)
-            await process.prepare()
+            async with counted(lease.shared(), waited) as share:
+                untrusted = await own.enter_async_context(another(share))
+                process = await _process(timing, untrusted, floor, floor_now, replayed)
+                own.push_async_callback(process.close)
+                await process.prepare()
+                untrusted.share = None
+                waited.append(share.waited_s)
             return process
 
-        async with counted(lease.shared(), waits):
-            processes = await _all(prepared() for _ in range(count))
+        waited: list[list[float]] = [[] for _ in range(count)]
+        processes = await _all(map(prepared, waited))
+        # They waited at the same time.
+        waits.append(max(map(sum, waited)))
         measured: list[tuple[Part, Counters | None]] = []
         try:
             async with counted(lease.exclusive(), waits):

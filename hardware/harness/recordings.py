@@ -7,6 +7,7 @@ from statistics import median
 
 import msgspec
 
+from ..machine.lease import Share
 from ..processes.messages import Done
 from ..processes.worker import Worker
 from .inputs.case import Case
@@ -50,10 +51,13 @@ class Recordings:
         supply = await self._timed.supplies.get()
         return supply if supply is not None and supply.sets >= 2 * self.calls else None
 
-    async def draw(self) -> None:
-        """Have the pool drawn, which needs nobody's device for long."""
+    async def draw(self, share: Share) -> None:
+        """Have the pool drawn, which needs nobody's device for long: right answers of the harder inputs in it do, and
+        are made before, making way."""
         case = (await self._timed.cases())[0]
         if not case.is_large:
+            async for _ in self._timed.host.derived_cases():
+                await share.make_way()
             await self._timed.supplies.get(2 * self._calls_like(case))
 
     @property

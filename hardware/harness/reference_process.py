@@ -114,15 +114,22 @@ class ReferenceProcess:
         await self._ready()
         return list(self._finals)
 
-    async def cases_of(self, shape: str) -> list[Case]:
-        """The cases of ``shape`` on the problem's own inputs that every candidate is checked on."""
+    async def cases_of(self, shape: str, share: Share | None = None) -> list[Case]:
+        """The cases of ``shape`` on the problem's own inputs that every candidate is checked on.
+
+        Where ``share`` is given, whoever waits for the machine has it between two of them.
+        """
         await self._ready()
         first, *more = [number for number, case in enumerate(self._plan[: self._own]) if case.shape == shape]
         cases = [await self.case(first)]
         if cases[0].is_large:
             # Problem validation says so in the facts (sizes.left_out).
             more = more[: LARGE_SEEDS - 1]
-        return cases + [await self.case(number) for number in more]
+        for number in more:
+            if share is not None:
+                await share.make_way()
+            cases.append(await self.case(number))
+        return cases
 
     async def derived_cases(self) -> AsyncIterator[Case]:
         """The cases on inputs made from the problem's own, in turn, but those on which the reference means nothing."""

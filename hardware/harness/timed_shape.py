@@ -7,6 +7,7 @@ from .inputs.case import Case
 from .messages.state import StateEntry
 
 if TYPE_CHECKING:
+    from ..machine.lease import Share
     from .reference_process import ReferenceProcess
 
 
@@ -25,9 +26,9 @@ class TimedShape:
         """Forget the pool."""
         self.supplies.close()
 
-    async def cases(self) -> list[Case]:
-        """The copies of the inputs that timing rotates through."""
-        return await self.host.cases_of(await self._shape())
+    async def cases(self, share: "Share | None" = None) -> list[Case]:
+        """The copies of the inputs that timing rotates through; they are made as :meth:`.cases_of` does."""
+        return await self.host.cases_of(await self._shape(), share)
 
     async def final_case(self) -> Case:
         """A case that candidates meet only after they were timed."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...schemas import Verdict
+from ..machine.lease import Share
+from ..machine.slices import NO_LIMIT, making_way
 from ..processes import wire
 from ..processes.messages import Failure
 from ..processes.time_limit import waited_seconds
@@ -27,6 +29,8 @@ class UntrustedCandidate:
     """Limit for everything it does in this step."""
     limits: tuple[str, ...] = ()
     """On which inputs alone it is right (:mod:`.limits`)."""
+    share: Share | None = None
+    """Let go of while it is asked something and somebody else waits for the machine: it stands still meanwhile."""
     _taken: float = field(default=0.0, init=False)
     """Seconds in which it was asked something."""
 
@@ -46,7 +50,13 @@ class UntrustedCandidate:
         """
 
         async def ask_worker(seconds: float) -> tuple[T | Failure, list[int]]:
-            return await self.worker.ask(command, kind, descriptors, seconds=seconds)
+            if self.share is None:
+                return await self.worker.ask(command, kind, descriptors, seconds=seconds)
+            return await making_way(
+                lambda: self.worker.ask(command, kind, descriptors, seconds=NO_LIMIT),
+                *(self.share, self.worker.send),
+                limit_s=seconds,
+            )
 
         step = "importing it" if isinstance(command, Load) else "the call"
         answer, received = await self.watched(ask_worker, step, case)
@@ -66,7 +76,7 @@ class UntrustedCandidate:
             Judged: it died, took too long or answered nonsense.
         """
         shape, seed = ("", None) if case is None else (case.shape, case.seed)
-        started = time.monotonic()
+        started, stood = time.monotonic(), self.share.waited_s if self.share else 0.0
         try:
             return await ask(max(self._left, 0.001))
         except TimeoutError:
@@ -77,7 +87,8 @@ class UntrustedCandidate:
             message = f"its process spoke to the harness out of turn: {error}"
             raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
         finally:
-            self._taken += time.monotonic() - started
+            stood = self.share.waited_s - stood if self.share else 0.0
+            self._taken += time.monotonic() - started - stood
 
 
 @dataclass(frozen=True)

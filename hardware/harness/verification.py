@@ -172,11 +172,16 @@ class Verification:
 
     @contextlib.asynccontextmanager
     async def _compared_in_the_end(self) -> AsyncIterator[list[_Comparing]]:
-        """Nothing of what is in the list is being compared afterwards. Who gave one up would end the reference."""
+        """Nothing of what is in the list is being compared afterwards. Who gave one up would end the reference.
+
+        The candidate keeps the machine while it is asked: an answer may be compared meanwhile.
+        """
         open_ones: list[_Comparing] = []
+        share, self.untrusted.share = self.untrusted.share, None
         try:
             yield open_ones
         finally:
+            self.untrusted.share = share
             await asyncio.gather(*(comparing.result for comparing in open_ones), return_exceptions=True)
 
     async def _called(self, case: Case, slot: int) -> _Comparing:

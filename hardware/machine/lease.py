@@ -19,10 +19,13 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from platformdirs import user_data_path
 
 from ...schemas import InputError, Pool
+
+T = TypeVar("T")
 
 MOST_IN_A_ROW = 4
 """Exclusive holders of one process in a row, before whoever else waits has a turn."""
@@ -285,12 +288,12 @@ class Share:
 
 
 @contextlib.asynccontextmanager
-async def counted(lease: contextlib.AbstractAsyncContextManager[object], waits: list[float]) -> AsyncIterator[None]:
+async def counted(lease: contextlib.AbstractAsyncContextManager[T], waits: list[float]) -> AsyncIterator[T]:
     """Hold ``lease``; ``waits`` gets the seconds until it was there."""
     began = time.monotonic()
-    async with lease:
+    async with lease as held:
         waits.append(time.monotonic() - began)
-        yield
+        yield held
 
 
 class _Attempt:

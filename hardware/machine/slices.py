@@ -24,57 +24,47 @@ async def make_way(share: Share, send: Callable[[signal.Signals], None]) -> None
     send(signal.SIGSTOP)
     try:
         await asyncio.sleep(share.lease.drain_s)
+        share.waited_s += share.lease.drain_s
         await share.make_way()
     finally:
         send(signal.SIGCONT)
 
 
-async def in_slices(
-    work: Callable[[], Awaitable[T]],
-    lease: Lease,
-    send: Callable[[signal.Signals], None],
-    *,
-    limit_s: float,
+async def making_way(
+    work: Callable[[], Awaitable[T]], share: Share, send: Callable[[signal.Signals], None], *, limit_s: float
 ) -> T:
-    """What ``work`` comes to, which a process does only as a sharer of ``lease``; it has to run in the beginning.
+    """What ``work`` comes to, which a process does as the sharer ``share``, and stands still for whoever waits.
 
     Args:
         work: asks the process, and waits as long as it takes.
-        lease: whoever waits for it gets it.
+        share: held; let go of and held again.
         send: a signal to the process and to whatever it started.
         limit_s: seconds that it may work, without the time in which it stands still.
 
     Raises:
-        TimeoutError: it worked for longer. ``work`` is cancelled; the process may stand still.
+        TimeoutError: it worked for longer. ``work`` is cancelled.
     """
-    task: asyncio.Future[T] | None = None
-    worked, stands_still = 0.0, False
+    task = asyncio.ensure_future(work())
+    worked = 0.0
     try:
-        while task is None or not task.done():
-            async with lease.shared():
-                began = time.monotonic()
-                if task is None:
-                    task = asyncio.ensure_future(work())
-                else:
-                    send(signal.SIGCONT)
-                    stands_still = False
-                while not task.done():
-                    await asyncio.wait({task}, timeout=POLL_SECONDS)
-                    now = time.monotonic() - began
-                    if worked + now > limit_s or lease.is_wanted():
-                        break
-                if not task.done():
-                    send(signal.SIGSTOP)
-                    stands_still = True
-                    await asyncio.sleep(lease.drain_s)
-                worked += time.monotonic() - began
-            if worked > limit_s and not task.done():
+        while not task.done():
+            began = time.monotonic()
+            while not (task.done() or share.lease.is_wanted() or worked + time.monotonic() - began > limit_s):
+                await asyncio.wait({task}, timeout=POLL_SECONDS)
+            worked += time.monotonic() - began
+            if not task.done() and worked > limit_s:
                 raise TimeoutError(f"it was not done after {limit_s:g} s of work")
-        if stands_still:
-            # It had answered just before it was stopped, and would never answer who asks it next.
-            send(signal.SIGCONT)
+            if not task.done():
+                await make_way(share, send)
         return task.result()
     finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def in_slices(
+    work: Callable[[], Awaitable[T]], lease: Lease, send: Callable[[signal.Signals], None], *, limit_s: float
+) -> T:
+    """As :func:`making_way`, by a sharer of ``lease`` of its own: ``work`` begins when it may."""
+    async with lease.shared() as share:
+        return await making_way(work, share, send, limit_s=limit_s)

@@ -53,8 +53,12 @@ class Sampled:
 class OrdinaryProcess:
     """Asks a process of its own one thing at a time. Its methods block; run them in a thread."""
 
-    def __init__(self, process: asyncio.subprocess.Process, end: socket.socket, label: str, trust: str) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, end: socket.socket, label: str, trust: str, device: str = HOST
+    ) -> None:
         self.label = label
+        # Those of an accelerator's driver are many, and wait for nobody who computes beside them.
+        self._places_threads = device == HOST
         self._restless_seconds = COMPILER_SECONDS if trust == TRUSTED else RESTLESS_SECONDS
         self.layers = ""
         """Those that hold around it, as reports carry them."""
@@ -94,7 +98,7 @@ class OrdinaryProcess:
                 stderr=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
-        return cls(process, ours, label, trust)
+        return cls(process, ours, label, trust, device)
 
     @property
     def alive(self) -> bool:
@@ -154,7 +158,7 @@ class OrdinaryProcess:
         try:
             command = {"do": "calls", "warm": warm, "calls": calls, "nothing": nothing, "unseen": unseen}
             self._socket.sendall(_line({**command, "begin": begin, "token": end}))
-            if warm and not self._answers_within(PLACED_AFTER_S):
+            if warm and self._places_threads and not self._answers_within(PLACED_AFTER_S):
                 spread(self.pid)
             began = self._answered_at(begin, seconds)
             ended = self._answered_at(end, seconds)

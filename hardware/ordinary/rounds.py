@@ -28,6 +28,8 @@ within one."""
 SLOW_NS = 5 * WARM_NS
 """Before a batch of calls that take so long each, one call warms up, and not one on every copy of the inputs."""
 CALIBRATIONS = 8
+MUCH = 4
+"""So many times as long is no usual difference of two batches."""
 MOST_SHARE = 0.1
 """Processor time that a process may use while others are timed, as a share of that time: its threads sleep by then."""
 
@@ -72,8 +74,7 @@ class Runner:
         if self.is_calibrated:
             return
         for _ in range(CALIBRATIONS):
-            # The faster of two: a disturbance would make batches of single calls.
-            elapsed, ns = min(self._batch(), self._batch())
+            elapsed, ns = self._usual_batch()
             if elapsed >= (BATCH_NS if self.calls >= self.copies else 2 * BATCH_NS):
                 break
             self._grow(elapsed)
@@ -92,6 +93,9 @@ class Runner:
         """
         self.others.end()
         elapsed, ns = self._batch(self.warm)
+        if elapsed < BATCH_NS / 2:
+            # Too short for so many calls, or it was heard late that it had begun: then the next one is longer.
+            elapsed, ns = max((elapsed, ns), self._batch(self.warm))
         self.samples.append(max(1, round(ns / self.calls)))
         usual = max(elapsed, round(median(self.samples) * self.calls))
         if usual < BATCH_NS / 2:
@@ -107,6 +111,12 @@ class Runner:
         """
         if self.others.rested_ns >= LEAST_NS and self.others.used_ns > MOST_SHARE * self.others.rested_ns:
             raise self.process.restless()
+
+    def _usual_batch(self) -> tuple[int, int]:
+        """The faster of two, since a disturbance would make batches of single calls; of two that differ by much, one of
+        which may have begun before that was heard, and of a third, the one in the middle."""
+        fast, slow = sorted((self._batch(), self._batch()))
+        return fast if slow[0] < MUCH * fast[0] else sorted((fast, slow, self._batch()))[1]
 
     def _batch(self, warm: int = 0) -> tuple[int, int]:
         """Nanoseconds that a batch took after ``warm`` calls, and without what as many calls of nothing take."""

@@ -98,7 +98,7 @@ class Channel:
             wire.close_all(descriptors)
             raise
 
-    async def _exactly(self, length: int) -> bytes:
+    async def _exactly(self, length: int) -> bytearray:
         data = bytearray(length)
         view = memoryview(data)
         while view:
@@ -109,7 +109,7 @@ class Channel:
             if count == 0:
                 raise EOFError
             view = view[count:]
-        return bytes(data)
+        return data
 
     async def _ready(self, *, write: bool) -> None:
         loop = asyncio.get_running_loop()

@@ -24,7 +24,7 @@ def frame(message: Any) -> bytes:
     return HEADER.pack(len(payload)) + payload
 
 
-def unframe(payload: bytes, kind: type[T] | Any) -> T:
+def unframe(payload: bytes | bytearray, kind: type[T] | Any) -> T:
     """Decode a payload.
 
     Raises:
@@ -68,7 +68,7 @@ def close_all(descriptors: Sequence[int]) -> None:
         os.close(descriptor)
 
 
-def _exactly(channel: socket.socket, length: int) -> bytes:
+def _exactly(channel: socket.socket, length: int) -> bytearray:
     data = bytearray(length)
     view = memoryview(data)
     while view:
@@ -76,4 +76,4 @@ def _exactly(channel: socket.socket, length: int) -> bytes:
         if count == 0:
             raise EOFError("the supervisor is gone")
         view = view[count:]
-    return bytes(data)
+    return data

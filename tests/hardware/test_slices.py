@@ -4,12 +4,16 @@ import asyncio
 import contextlib
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 from waiting import LIMIT_S, eventually
 
+from kernelswarm.hardware.harness.judgement import Judged
+from kernelswarm.hardware.harness.untrusted import UntrustedCandidate
 from kernelswarm.hardware.machine.lease import DRAIN_SECONDS, Lease
 from kernelswarm.hardware.machine.slices import in_slices, make_way
+from kernelswarm.hardware.processes.messages import Done
 from kernelswarm.schemas import Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
@@ -108,3 +112,27 @@ async def test_waiting_does_not_count_and_working_too_long_ends_it(tmp_path):
         with pytest.raises(TimeoutError, match=r"not done after 0\.2 s"):
             await asyncio.wait_for(task, LIMIT_S)
     assert time.monotonic() - began > 0.5
+
+
+async def test_a_candidate_that_is_asked_stands_still_for_who_waits_and_that_is_none_of_its_time(tmp_path):
+    lease, sent, done, running = Lease(POOL, tmp_path), [], asyncio.Event(), asyncio.Event()
+
+    async def ask(command, kind, descriptors, *, seconds):
+        running.set()
+        await done.wait()
+        return Done(), []
+
+    worker = SimpleNamespace(ask=ask, send=sent.append, pid=0, output="")
+    async with asyncio.timeout(LIMIT_S), lease.shared() as share:
+        untrusted = UntrustedCandidate(worker, seconds=0.5, share=share)
+        answer = asyncio.create_task(untrusted.ask(Done(), Done))
+        await running.wait()
+        async with lease.exclusive():
+            assert sent == [signal.SIGSTOP] and not answer.done()
+            await asyncio.sleep(0.7)
+        done.set()
+        assert await answer == (Done(), []) and sent == [signal.SIGSTOP, signal.SIGCONT]
+        assert untrusted._left > 0.2
+        done.clear()
+        with pytest.raises(Judged, match=r"0\.5 s"):
+            await untrusted.ask(Done(), Done)

@@ -31,7 +31,9 @@ POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 GPU = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
 CAPACITY = 80 * GIB
 SHARE = 10 * GIB
+QUARTER = 20 * GIB
 HALF = 40 * GIB
+SHARES = [SHARE, QUARTER, HALF]
 
 
 def problem(name: str) -> Problem:
@@ -93,8 +95,8 @@ async def test_two_that_wait_for_one_problem_count_once_and_leave_nothing_reserv
 
 @pytest.mark.parametrize(
     ("needed_gib", "reserved"),
-    [(30, [SHARE, HALF]), (50, [SHARE, HALF, CAPACITY]), (90, [SHARE, HALF, CAPACITY])],
-    ids=["half is enough", "fits", "fits nowhere"],
+    [(15, [SHARE, QUARTER]), (30, SHARES), (50, [*SHARES, CAPACITY]), (90, [*SHARES, CAPACITY])],
+    ids=["a quarter is enough", "half is enough", "fits", "fits nowhere"],
 )
 async def test_what_a_share_is_too_little_for_is_done_again_with_more(tmp_path, needed_gib, reserved):
     memory = memory_of(tmp_path)
@@ -106,7 +108,7 @@ async def test_what_a_share_is_too_little_for_is_done_again_with_more(tmp_path, 
             await memory.validated(problem("a"), validations.attempt)
     assert validations.reserved == [[size] for size in reserved]
     limits = [size - memory_demand.CONTEXT_BYTES for size in reserved]
-    assert validations.limits == [*limits[:2], 0][: len(limits)], "with all of the memory there is no limit"
+    assert validations.limits == [*limits[:3], 0][: len(limits)], "with all of the memory there is no limit"
     assert memory.reservations.holdings() == []
 
 
@@ -148,7 +150,7 @@ async def test_a_validation_passes_a_large_problem_that_waits_but_one_with_all_o
     assert await asyncio.wait_for(memory.validated(problem("a"), fits.attempt), LIMIT_S) == "facts"
     last = asyncio.create_task(memory.validated(problem("b"), all_of_it.attempt))
     await asyncio.sleep(0.3)
-    assert all_of_it.reserved == [[SHARE, HALF], [HALF, HALF]] and not last.done()
+    assert all_of_it.reserved == [[size, HALF] for size in SHARES] and not last.done()
     held.release()
     (await asyncio.wait_for(large, LIMIT_S)).release()
     assert await asyncio.wait_for(last, LIMIT_S) == "facts"
@@ -160,7 +162,7 @@ async def test_a_repeated_validation_waits_for_its_neighbours_and_others_are_tol
     memory.notify(problem("a"), lambda text: (notices.append(text), text and large.release()))
     validations = Validations(memory, 50 * GIB)
     assert await asyncio.wait_for(memory.validated(problem("a"), validations.attempt), LIMIT_S) == "facts"
-    assert validations.reserved == [[SHARE, CAPACITY // 2], [HALF, CAPACITY // 2], [CAPACITY]]
+    assert validations.reserved == [*([size, HALF] for size in SHARES), [CAPACITY]]
     assert "waiting for 80.0 GiB" in notices[0] and notices[1:] == [""]
 
 
@@ -183,7 +185,7 @@ async def test_on_a_processor_memory_is_reserved_only_for_what_ran_out_of_it_bes
 def test_a_small_device_has_a_share_that_holds_a_context():
     assert memory_demand.demands_of_validation(4 * GIB) == [2 * memory_demand.CONTEXT_BYTES, 2 * GIB]
     assert memory_demand.demands_of_validation(GIB) == [], "it has all"
-    assert memory_demand.demands_of_validation(CAPACITY) == [SHARE, HALF]
+    assert memory_demand.demands_of_validation(CAPACITY) == SHARES
 
 
 async def test_a_device_tells_the_process_what_its_tensors_may_take(tmp_path, monkeypatch):

@@ -21,9 +21,9 @@ class Lease:
         self._log = log
 
     @contextlib.asynccontextmanager
-    async def _held(self, kind: str) -> AsyncIterator[None]:
+    async def _held(self, kind: str) -> AsyncIterator[SimpleNamespace]:
         self._log.append(kind)
-        yield
+        yield SimpleNamespace(waited_s=0.0)
         self._log.append(f"end of {kind}")
 
     def shared(self) -> Any:
@@ -73,7 +73,11 @@ async def timed(monkeypatch: pytest.MonkeyPatch, log: list[str], count: int, wro
         return made[-1]
 
     monkeypatch.setattr(profiling, "_process", process)
-    another, lease = contextlib.nullcontext, Lease(log)
+    lease = Lease(log)
+
+    def another(share: Any) -> Any:
+        return contextlib.nullcontext(SimpleNamespace(share=share))
+
     arguments: tuple[Any, ...] = (None, lease, [], another, None, None, THOROUGH, True, count)
     return await profiling._in_processes(*arguments)
 
@@ -81,7 +85,13 @@ async def timed(monkeypatch: pytest.MonkeyPatch, log: list[str], count: int, wro
 async def test_the_lease_is_taken_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
     assert await timed(monkeypatch, log, 3) == [(f"part {number}", None) for number in range(3)]
-    assert [line for line in log if line in ("shared", "exclusive")] == ["shared", "exclusive", "shared"]
+    assert [line for line in log if line in ("shared", "exclusive")] == [
+        "shared",
+        "shared",
+        "shared",
+        "exclusive",
+        "shared",
+    ]
     begin, end = log.index("exclusive"), log.index("end of exclusive")
     assert log[begin + 1 : end][:5] == ["stop 1", "stop 2", "time 0", "go 1", "go 2"]
     assert [line for line in log[begin:end] if line.startswith("time")] == ["time 0", "time 1", "time 2"]
