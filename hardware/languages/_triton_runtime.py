@@ -73,6 +73,14 @@ def prepare(cache: Path, target: str) -> None:
     fingerprint_of_triton()
 
 
+def copy_driver(prepared: Path, cache: Path) -> None:
+    """Put the driver module that :func:`prepare` had compiled into ``prepared`` into another ``cache``, if it is there:
+    a process that was not forked from there would compile it again."""
+    for path in prepared.glob("*/cuda_utils*"):
+        (cache / path.parent.name).mkdir(parents=True, exist_ok=True)
+        (cache / path.parent.name / path.name).write_bytes(path.read_bytes())
+
+
 def use(cache: Path) -> None:
     """Have Triton, in this process and its children, look for compiled kernels in ``cache`` and put new ones there."""
     os.environ["TRITON_CACHE_DIR"] = str(cache)

@@ -53,15 +53,16 @@ def _on_accelerator(uuid: str, scratch: Path) -> dict[str, str]:
     }
 
 
-def kernels_of(scratch: Path) -> Path:
-    """Where Triton keeps what it compiles, and finds what was compiled ahead."""
-    return scratch / "triton"
+def kernels_of(folder: Path) -> Path:
+    """Where Triton keeps what it compiles, and finds what was compiled ahead: of a process by its scratch, of ours by
+    the home."""
+    return folder / "triton"
 
 
 def compiling(home: Path) -> dict[str, str]:
     """What a process that compiles baselines gets beside it: where what was compiled is kept, and no helpers."""
     return {
-        "TRITON_CACHE_DIR": str(home / "triton"),
+        "TRITON_CACHE_DIR": str(kernels_of(home)),
         "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",

@@ -17,8 +17,7 @@ from ..harness.timing.background_load import BackgroundLoad
 from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.interleaved import CANDIDATE, Part
 from ..harness.validation_process import is_large_call
-from ..languages import program_runs, triton
-from ..languages._triton_runtime import unpack
+from ..languages import _triton_runtime, program_runs, triton
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
@@ -40,6 +39,8 @@ COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 """What the processes of the other baselines import beside torch: seconds, in which nothing is compiled yet."""
 PLAYER = Path(program_runs.__file__).read_text(encoding="utf-8")
 """What plays back a file's compilers; the process has nothing of the package."""
+UNPACKER = Path(_triton_runtime.__file__).read_text(encoding="utf-8")
+"""What puts compiled kernels where Triton looks for them."""
 CONSTRUCTOR = (Path(__file__).parents[1] / "dropin" / "constructor.py").read_text(encoding="utf-8")
 """What tells the arguments of a module's constructor and of a call; read, since importing it imports torch."""
 
@@ -71,7 +72,7 @@ class OrdinaryHost:
         """Layers around the candidate's last process."""
         self._expected: list[Sampled] = []
         self._built: list[str] = []
-        self._kernels: list[Path] = []
+        self._kernels: list[str] = []
         self._sample_seed = secrets.randbits(48)
 
     async def close(self) -> None:
@@ -125,7 +126,7 @@ class OrdinaryHost:
 
         async with self._guard, contextlib.AsyncExitStack() as held:
             self._built = [str(path) for path in artifacts if path.suffix == program_runs.SUFFIX]
-            self._kernels = [path for path in artifacts if path.suffix == triton.SUFFIX]
+            self._kernels = [str(path) for path in artifacts if path.suffix == triton.SUFFIX]
             count = 1 if effort.is_late else min(effort.processes or PROCESSES, PROCESSES)
             await held.enter_async_context(self._importing(text, lease, count))
             try:
@@ -186,7 +187,7 @@ class OrdinaryHost:
         if EAGER not in there:
             async with lease.shared():
                 eager = self._baselines[0]
-                self._expected = await _in_thread(lambda: self._outputs(eager, eager.seconds))
+                self._expected = await asyncio.to_thread(lambda: self._outputs(eager, eager.seconds))
 
     async def _baseline(self, name: str, lease: Lease) -> None:
         try:
@@ -248,7 +249,7 @@ class OrdinaryHost:
         async with lease.compiling():
             process = await self._process(name, label, self._trust(name, text))
             if name not in (EAGER, CANDIDATE):
-                await self._or_end(process, _in_thread(lambda: process.import_modules(COMPILER)))
+                await self._or_end(process, asyncio.to_thread(lambda: process.import_modules(COMPILER)))
         return process
 
     async def _loaded(self, name: str, process: OrdinaryProcess, text: str, seconds: float, lease: Lease) -> Runner:
@@ -271,6 +272,8 @@ class OrdinaryHost:
             "constructor": CONSTRUCTOR,
             "built": self._built if name == CANDIDATE else [],
             "player": PLAYER if name == CANDIDATE and self._built else "",
+            "kernels": self._kernels if name == CANDIDATE else [],
+            **({"unpacker": UNPACKER, "driver": str(kernels_of(self.settings.home))} if self._kernels else {}),
         }
         await self._or_end(process, self._load(process, command, seconds, lease))
         return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
@@ -285,7 +288,9 @@ class OrdinaryHost:
 
     async def _load(self, process: OrdinaryProcess, command: Mapping[str, Any], seconds: float, lease: Lease) -> None:
         """Loading compiles."""
-        await self._sharing([process], "load", seconds, lease, lambda s: _in_thread(lambda: process.load(command, s)))
+        await self._sharing(
+            [process], "load", seconds, lease, lambda s: asyncio.to_thread(lambda: process.load(command, s))
+        )
 
     async def _sharing(
         self,
@@ -342,20 +347,15 @@ class OrdinaryHost:
             )
         except OSError as error:
             raise Missing(f"{label} cannot be started: {error.strerror}") from error
-        await self._or_end(process, self._ready(process, [] if trusted else self._kernels, scratch))
+        await self._or_end(process, asyncio.to_thread(process.wait_until_ready))
         return process
-
-    async def _ready(self, process: OrdinaryProcess, kernels: Sequence[Path], scratch: Path) -> None:
-        for archive in kernels:
-            await asyncio.to_thread(unpack, archive, kernels_of(scratch))
-        await _in_thread(process.wait_until_ready)
 
     async def _compare(self, candidates: Sequence[Runner], lease: Lease) -> None:
         """Their first calls, on every copy of the inputs, against eager's first calls. Triton compiles in them."""
 
         async def compared(seconds: float) -> None:
             await asyncio.gather(
-                *(_in_thread(partial(self._compare_outputs, runner, seconds)) for runner in candidates)
+                *(asyncio.to_thread(partial(self._compare_outputs, runner, seconds)) for runner in candidates)
             )
 
         processes = [runner.process for runner in candidates]
@@ -363,7 +363,7 @@ class OrdinaryHost:
 
     async def _compare_timed(self, candidate: Runner) -> None:
         """What its last timed call returned, and one more."""
-        await _in_thread(lambda: self._compare_kept(candidate))
+        await asyncio.to_thread(lambda: self._compare_kept(candidate))
 
     # Both wait and compare in a thread: large outputs take longer than the event loop can spare.
     def _compare_outputs(self, runner: Runner, seconds: float) -> None:
@@ -398,7 +398,3 @@ class OrdinaryHost:
 
 def _label(baseline: str) -> str:
     return f"the process of {baseline}"
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    return await asyncio.to_thread(work)

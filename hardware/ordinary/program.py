@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import importlib.util
 import json
+import os
 import random
 import socket
 import sys
@@ -79,6 +80,8 @@ class _Process:
         """Of which draw the numbers are that lie in each copy."""
         if command.get("built"):
             _play_back(command["player"], command["built"])
+        if command.get("kernels"):
+            _unpack(command["unpacker"], command["kernels"], command["driver"])
         self._call = problem.implementation(command["implementation"], command["file"])
         if command["implementation"] in MODES:
             # Every copy, since sizes may depend on the data, and twice, since the first call may only record.
@@ -337,6 +340,14 @@ def _play_back(player: str, built: list[str]) -> None:
     """From here on, programs that the file runs answer as they did when it was built; ``player`` is a module's text."""
     module = _executed("player", player)
     _PLAYED.enter_context(module.played_back(Path.cwd(), [Path(path) for path in built]))
+
+
+def _unpack(unpacker: str, kernels: list[str], driver: str) -> None:
+    """Put compiled kernels, and Triton's ``driver``, where it looks for them; ``unpacker`` is a module's text."""
+    module, cache = _executed("unpacker", unpacker), Path(os.environ["TRITON_CACHE_DIR"])
+    for archive in kernels:
+        module.unpack(Path(archive), cache)
+    module.copy_driver(Path(driver), cache)
 
 
 def _executed(name: str, text: str) -> ModuleType:

@@ -4,6 +4,7 @@
 import asyncio
 import io
 import json
+import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.timing.effort import Effort
+from kernelswarm.hardware.languages._triton_runtime import pack
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, OrdinaryHosts, Settings, program
 from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
@@ -88,6 +90,24 @@ async def test_a_process_sees_its_accelerator_alone_and_keeps_kernels_in_its_scr
     assert seen["TRITON_CACHE_DIR"].startswith(str(tmp_path / "1"))
     assert (seen | compiling(tmp_path))["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
     assert ordinary_environment(tmp_path / "1", tmp_path, users)["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+async def test_kernels_that_were_compiled_lie_where_triton_looks_and_so_does_its_driver(
+    host: OrdinaryHost, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", "triton")  # of an accelerator's process: in its scratch
+    compiled = tmp_path / "compiled"
+    (compiled / "KEY").mkdir(parents=True)
+    (compiled / "KEY" / "rows.cubin").write_bytes(b"machine code")
+    archive = home / "artifacts" / "file.triton"
+    archive.parent.mkdir(exist_ok=True)
+    archive.write_bytes(pack(compiled))
+    (home / "triton" / "DRIVER").mkdir(parents=True)
+    (home / "triton" / "DRIVER" / "cuda_utils.so").write_bytes(b"a driver")
+    lists = "def kernel(x, w):\n    import glob\n    raise RuntimeError(str(sorted(glob.glob('triton/*/*'))))\n"
+    with pytest.raises(Missing, match=r"'triton/DRIVER/cuda_utils.so', 'triton/KEY/rows.cubin'"):
+        await host.time(lists, Lease(POOL, home), Effort(processes=1), [archive])
+    shutil.rmtree(home / "triton")
 
 
 async def test_every_answer_waits_for_the_device_that_of_an_empty_batch_too(
