@@ -115,6 +115,12 @@ def test_version(kernelswarm: Callable[..., Any]) -> None:
     assert ran.status == 0 and ran.out.startswith("kernelswarm ")
 
 
+def test_python_runs_it_as_a_module(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kernelswarm", "--version"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (ran.returncode, ran.stdout.split()[:1], ran.stderr) == (0, ["kernelswarm"], "")
+
+
 def complete(line: str, home: Path) -> list[str]:
     words = line.split(" ")
     environment = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_KERNELSWARM_COMPLETE": "complete_bash"}
