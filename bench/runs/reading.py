@@ -71,8 +71,8 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
     broken = next((check for check in report.contract if check.is_essential and not check.ok), None) if report else None
     if broken is not None:
         row = replace(row, cause=f"{NO_DROP_IN}: {broken.name}")
-    own_check = _own_check(best.verify_report)
-    return replace(row, score=benchmark.score(_by_shape(result)), own_check=own_check, **_worst(result))
+    score = None if broken is not None else benchmark.score(_by_shape(result))
+    return replace(row, score=score, own_check=_own_check(best.verify_report), **_worst(result))
 
 
 def refused(row: Row, sentence: str, seconds: float) -> Row:

@@ -21,9 +21,9 @@ from .constructor import by_position, call_once, made_on
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
-NEXT_TO = 0.1
-"""A tensor that a submodule keeps, smaller than this share of the largest beside it, errs relative to that share: a
-running mean that is zero is nothing but rounding, and TF32 rounds a thousand times as early as fp32."""
+NOTHING, NEXT_TO = 1e-3, 0.1
+"""What a submodule keeps is nothing but rounding where it is smaller than the first share of the largest like it beside
+it. In TF32, which rounds a thousand times as early as fp32, such a running mean errs relative to the second share."""
 CALLS = 3
 ROUNDS = 7
 ROUND_SECONDS = 0.1
@@ -168,13 +168,19 @@ class Carried:
         for name, expected, answer in _named("input", right, got):
             yield self._compared(shape, name, expected, answer)
         states = list(states_of(reference, drop_in))
-        beside = _sizes_by_part(states)
+        beside = _sizes_beside(states) if self._may_be_tf32() else {}
         for name, expected, answer in states:
-            yield self._compared(shape, name, expected, answer, least=NEXT_TO * beside[_part_of(name)])
+            size = beside.get(_kind_of(name, expected), 0.0)
+            is_rounding = size and _typical(expected) < NOTHING * size
+            yield self._compared(shape, name, expected, answer, least=NEXT_TO * size if is_rounding else 0.0)
         size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
         if size <= MOST_FOLLOWED:
             for name, expected, answer in _gradients(*self.pair(), inputs):
                 yield self._compared(shape, name, expected, answer)
+
+    def _may_be_tf32(self) -> bool:
+        """Whether convolutions may run in TF32, whatever the library takes at their sizes."""
+        return self.device != "cpu" and torch.backends.cudnn.conv.fp32_precision == "tf32"
 
     def _compared(self, shape: str, what: str, expected: Any, answer: Any, least: float = 0.0) -> dict[str, Any]:
         error, tolerance = error_of(expected, answer, least), self.tolerance(expected)
@@ -240,17 +246,18 @@ def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
                 yield f"state {path}.{key}".replace(" .", " "), expected, getattr(drop_in_part, key, None)
 
 
-def _part_of(name: str) -> str:
-    """The submodule that keeps what is so named."""
-    return name.removeprefix("state ").rpartition(".")[0]
+def _kind_of(name: str, value: Any) -> tuple[str, Any]:
+    """What tensors have in common whose sizes are compared: the submodule that keeps them, and the shape."""
+    return name.removeprefix("state ").rpartition(".")[0], getattr(value, "shape", None)
 
 
-def _sizes_by_part(states: list[tuple[str, Any, Any]]) -> dict[str, float]:
-    """The largest root mean square among what each submodule keeps."""
-    sizes = dict.fromkeys((_part_of(name) for name, _, _ in states), 0.0)
+def _sizes_beside(states: list[tuple[str, Any, Any]]) -> dict[tuple[str, Any], float]:
+    """The largest root mean square among tensors of one kind."""
+    sizes: dict[tuple[str, Any], float] = {}
     for name, expected, _ in states:
-        if isinstance(expected, torch.Tensor) and expected.is_floating_point() and expected.numel():
-            sizes[_part_of(name)] = max(sizes[_part_of(name)], _typical(expected))
+        if isinstance(expected, torch.Tensor) and expected.dtype is torch.float32:
+            kind = _kind_of(name, expected)
+            sizes[kind] = max(sizes.get(kind, 0.0), _typical(expected))
     return sizes
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 from ...schemas import Accelerator, Problem, ProblemFacts
 from ..machine.reservations import InUse, MemoryReservations, Notice, Reservation
 from .judgement import ran_out_of_memory
-from .memory_demand import CONTEXT_BYTES, demand_after_shortage, demand_of, demands_of_validation
+from .memory_demand import CONTEXT_BYTES, SHARES_OF_VALIDATION, demand_after_shortage, demand_of, demands_of_validation
 from .peak_use import PeakUse
 from .validation_process import OutOfMemory
 
@@ -210,7 +210,7 @@ class ProblemMemory:
 
     @contextlib.asynccontextmanager
     async def _reserving(self, problem: Problem, size: int) -> AsyncIterator[None]:
-        brief = size < self.reservations.capacity
+        brief = size <= SHARES_OF_VALIDATION[0] * self.reservations.capacity
         reservation = await self._reserve(problem, size, f"{problem.name}, validating", brief=brief)
         try:
             yield

@@ -191,18 +191,22 @@ async def _in_processes(
         async def prepared(waited: list[float]) -> TimedOutside | SelfTimed:
             own = await held.enter_async_context(contextlib.AsyncExitStack())
             async with counted(lease.shared(), waited) as share:
-                untrusted = await own.enter_async_context(another(share))
-                process = await _process(timing, untrusted, floor, floor_now, replayed)
-                own.push_async_callback(process.close)
-                await process.prepare()
-                untrusted.share = None
-                waited.append(share.waited_s)
+                try:
+                    untrusted = await own.enter_async_context(another(share))
+                    process = await _process(timing, untrusted, floor, floor_now, replayed)
+                    own.push_async_callback(process.close)
+                    await process.prepare()
+                    untrusted.share = None
+                finally:
+                    waited.append(share.waited_s)
             return process
 
         waited: list[list[float]] = [[] for _ in range(count)]
-        processes = await _all(map(prepared, waited))
-        # They waited at the same time.
-        waits.append(max(map(sum, waited)))
+        try:
+            processes = await _all(map(prepared, waited))
+        finally:
+            # They waited at the same time.
+            waits.append(max(map(sum, waited)))
         measured: list[tuple[Part, Counters | None]] = []
         try:
             async with counted(lease.exclusive(), waits):

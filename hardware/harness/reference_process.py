@@ -336,22 +336,8 @@ class ReferenceProcess:
                 wire.close_all(files)
             else:
                 file = -1 if answer.refused else files[0]
-                self._cases[number] = Case(
-                    number,
-                    held_out.in_words(want.sizes) or want.shape,
-                    want.seed,
-                    answer.inputs,
-                    file,
-                    answer.outputs,
-                    want.kind,
-                    answer.refused,
-                    answer.passing,
-                    answer.state,
-                    want.earlier,
-                    answer.aliased,
-                    followed=answer.followed,
-                    labels=answer.labels,
-                )
+                shape = held_out.in_words(want.sizes) or want.shape
+                self._cases[number] = want.made(number, shape, answer, file)
             return self._cases[number]
 
     def _base_of(self, want: Planned) -> Case | None:

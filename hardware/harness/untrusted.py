@@ -50,13 +50,16 @@ class UntrustedCandidate:
         """
 
         async def ask_worker(seconds: float) -> tuple[T | Failure, list[int]]:
-            if self.share is None:
+            share = self.share
+            if share is None:
                 return await self.worker.ask(command, kind, descriptors, seconds=seconds)
-            return await making_way(
-                lambda: self.worker.ask(command, kind, descriptors, seconds=NO_LIMIT),
-                *(self.share, self.worker.send),
-                limit_s=seconds,
-            )
+            before = share.waited_s
+
+            def work() -> Awaitable[tuple[T | Failure, list[int]]]:
+                stood = lambda: share.waited_s - before  # noqa: E731 - it is handed on
+                return self.worker.ask(command, kind, descriptors, seconds=seconds, stood=stood)
+
+            return await making_way(work, share, self.worker.send, limit_s=NO_LIMIT)
 
         step = "importing it" if isinstance(command, Load) else "the call"
         answer, received = await self.watched(ask_worker, step, case)

@@ -79,7 +79,6 @@ class Verification:
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
         held: list[tuple[Case, tuple[Output, ...]]] = []
         for index, case in enumerate(cases):
-            await self._make_way()
             # Every second case goes into the tensors of the one before: same address, other contents. The rest comes
             # at fresh addresses, the first of them with poisoned memory.
             reuse = index - 1 if index % 2 and not case.aliased else -1
@@ -99,7 +98,6 @@ class Verification:
         """Calls each of which finds what the one before it left."""
         cases = await self.host.cases_in_a_row()
         for index, case in enumerate(cases):
-            await self._make_way()
             outputs = await self.run(run_on(case, index, poison="torch"), case, [])
             result = await self.compare(index, case, outputs)
             if not result.ok:

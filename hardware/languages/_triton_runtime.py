@@ -41,13 +41,11 @@ def unpack(archive: Path, cache: Path) -> int:
     cache.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as packed:
         packed.extractall(cache, filter="data")
-        names = packed.getnames()
-    for name in names:
-        path = cache / name
-        if path.name.startswith(_GROUP):
-            files = {file: str(path.parent / Path(file).name) for file in _child_paths(path)}
-            path.write_text(json.dumps({"child_paths": files}))
-            kernels += 1
+    # By what lies there: a name in the archive may have led elsewhere.
+    for path in cache.glob(f"*/{_GROUP}*"):
+        files = {file: str(path.parent / Path(file).name) for file in _child_paths(path)}
+        path.write_text(json.dumps({"child_paths": files}))
+        kernels += 1
     return kernels
 
 

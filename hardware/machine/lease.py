@@ -12,6 +12,7 @@ one by one otherwise, and those who share would never share.
 import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import socket
 import threading
@@ -263,8 +264,7 @@ class Share:
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
-        self.waited_s = 0.0
-        """Seconds in which others had the machine, between :meth:`enter` and :meth:`leave`."""
+        self._waited_s, self._since = 0.0, math.inf
         self._attempt: _Attempt | None = None
 
     async def enter(self) -> None:
@@ -278,13 +278,24 @@ class Share:
             attempt, self._attempt = self._attempt, None
             self.lease.leave(attempt)
 
-    async def make_way(self) -> None:
-        """Let whoever waits for the machine have it, and go in again; nothing of the holder's may be at work."""
+    @property
+    def waited_s(self) -> float:
+        """Seconds in which others had the machine so far, between :meth:`enter` and :meth:`leave`."""
+        return self._waited_s + max(0.0, time.monotonic() - self._since)
+
+    async def make_way(self, *, drain_s: float = 0.0) -> None:
+        """Let whoever waits for the machine have it, and go in again; nothing of the holder's may be at work.
+
+        ``drain_s``: how long what it began goes on.
+        """
         if self.lease.is_wanted():
-            began = time.monotonic()
-            self.leave()
-            await self.enter()
-            self.waited_s += time.monotonic() - began
+            self._since = time.monotonic()
+            try:
+                await asyncio.sleep(drain_s)
+                self.leave()
+                await self.enter()
+            finally:
+                self._waited_s, self._since = self.waited_s, math.inf
 
 
 @contextlib.asynccontextmanager

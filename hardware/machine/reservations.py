@@ -4,7 +4,7 @@ One folder per platform, host and device in :func:`.lease.lease_folder`. Every h
 ``flock``, that says how many bytes it holds: the lock ends with its process, however that ends, and a file without a
 lock counts for nothing. Whoever asks looks, alone, and lets others look if it does not fit: small requests pass large
 ones, which could not be served anyway. Whoever has waited for :data:`PASSED_S` keeps the *turnstile*, which everybody
-has to pass who does not hold memory for moments only: a large request is not starved by small ones.
+has to pass who does not hold little memory for moments: a large request is not starved by small ones.
 
 What is reserved is an estimate, and on the safe side. Holders who have been there for :data:`WATCHED_S`, all of which
 somebody watched, count together as what was in use at most.
@@ -28,8 +28,8 @@ from .lease import is_locked, lease_folder, stem_of, unwritable
 POLL_S = 0.1
 """How often a waiting request looks whether others have let go: nothing tells it that a holder was killed."""
 PASSED_S = 60.0
-"""So long a request is passed by others that fit; then nobody is served before it. It waits for those who passed it,
-too, and a session may hold its memory for minutes."""
+"""So long a request is passed by others that fit; then nobody is served before it but who is brief. It waits for those
+who passed it, too, and a session may hold its memory for minutes."""
 
 WATCHED_S = 30.0
 """So long holders are watched before what is in use counts instead of what they reserved: each has begun its steps."""
@@ -39,6 +39,8 @@ MOST_MISSED = 3
 """Looks that may be missing, where the machine stood still for one."""
 MARGIN = 1.25
 """Of what was seen to be in use: so much counts, since the next step, or another order of it, may take more."""
+LEAST_SHARE = 0.5
+"""Of what holders reserved: so much counts whatever is in use, since some may have waited for something else."""
 
 _LONGEST_LABEL = 80
 _MOST_NAMES = 3
@@ -65,15 +67,17 @@ class _Watch:
     def __init__(self, in_use: InUse) -> None:
         self._in_use = in_use
         self._since: dict[str, float] = {}
+        self._last = -math.inf
         self._seen: deque[tuple[float, int]] = deque()
         """When how much was in use, in the last :data:`WATCHED_S`."""
 
     async def look(self, holdings: list[Holding]) -> None:
         """Look once in :data:`WATCH_S` at most."""
         now = time.monotonic()
-        since_last_s = now - self._seen[-1][0] if self._seen else math.inf
+        since_last_s = now - self._last
         if since_last_s < WATCH_S:
             return
+        self._last = now
         if since_last_s > MOST_MISSED * WATCH_S:
             # Nobody waited, and nobody saw what was in use.
             self._seen.clear()
@@ -95,8 +99,9 @@ class _Watch:
         began = now - WATCHED_S
         settled = [h for h in holdings if h.size < capacity and self._since.get(h.name, math.inf) <= began]
         others = sum(holding.size for holding in holdings if holding not in settled)
-        seen = int(MARGIN * max(size for _, size in self._seen))
-        return others + min(seen, sum(holding.size for holding in settled))
+        reserved = sum(holding.size for holding in settled)
+        seen = max(MARGIN * max(size for _, size in self._seen), LEAST_SHARE * reserved)
+        return others + min(int(seen), reserved)
 
 
 class Reservation:
@@ -138,8 +143,8 @@ class MemoryReservations:
         """Reserve ``size`` bytes, or all there is if that is less; waits while others hold too much of it.
 
         ``label`` is what the others read. ``on_wait`` is told what is waited for, and in the end an empty text.
-        ``brief``: for moments, so that it holds up nobody who waits for long. Waits without blocking the loop; can be
-        cancelled.
+        ``brief``: little, and for moments, so that it holds up nobody who waits for long. Waits without blocking the
+        loop; can be cancelled.
 
         Raises:
             InputError: the lock files cannot be made.
@@ -150,33 +155,32 @@ class MemoryReservations:
             while True:
                 # Each time: whoever asks whether somebody waits has it locked for a moment.
                 _is_taken(waiting, fcntl.LOCK_SH)
-                has_waited_long = time.monotonic() - began >= PASSED_S
-                is_next = (has_waited_long or not brief) and _is_taken(turnstile, fcntl.LOCK_EX)
-                if is_next or brief:
-                    reservation, others = self._held_if_it_fits(size, label)
+                if brief or _is_taken(turnstile, fcntl.LOCK_EX):
+                    reservation = self._held_if_it_fits(size, label)
                     if reservation is not None:
                         break
-                    if not has_waited_long:
+                    if not brief and time.monotonic() - began < PASSED_S:
                         fcntl.flock(turnstile, fcntl.LOCK_UN)
-                    if not notified:
-                        notified = True
-                        on_wait(self._waiting_for(size, others))
-                await self._watch.look(self.holdings())
+                others = self.holdings()
+                if others and not notified:
+                    notified = True
+                    on_wait(self._waiting_for(size, others))
+                await self._watch.look(others)
                 await asyncio.sleep(POLL_S)
         if notified:
             on_wait("")
         return reservation
 
-    def _held_if_it_fits(self, size: int, label: str) -> tuple[Reservation | None, list[Holding]]:
-        """The reservation if there is room for it, and what others hold."""
+    def _held_if_it_fits(self, size: int, label: str) -> Reservation | None:
+        """The reservation, if there is room for it and nobody else looks at this moment."""
         with self._lock_file(self._looking) as looking:
-            # Whoever has it waits for nothing.
-            fcntl.flock(looking, fcntl.LOCK_EX)
+            if not _is_taken(looking, fcntl.LOCK_EX):
+                return None
             others = self.holdings()
             fits = sum(holding.size for holding in others) + size <= self.capacity
             if not fits and size < self.capacity:
                 fits = self._watch.taken(others, self.capacity) + size <= self.capacity
-            return self._hold(size, label) if fits else None, others
+            return self._hold(size, label) if fits else None
 
     def shrunk(self, reservation: Reservation, size: int, label: str) -> Reservation:
         """What is held in place of ``reservation``, which is released: ``size`` bytes of it, for ``label``.

@@ -18,15 +18,13 @@ T = TypeVar("T")
 
 
 async def make_way(share: Share, send: Callable[[signal.Signals], None]) -> None:
-    """Let whoever waits for the machine have it, while the process that gets what is ``send`` stands still."""
-    if not share.lease.is_wanted():
-        return
-    send(signal.SIGSTOP)
-    try:
-        await asyncio.sleep(share.lease.drain_s)
-        share.waited_s += share.lease.drain_s
-        await share.make_way()
-    finally:
+    """Let whoever waits for the machine have it, while the process that gets what is ``send`` stands still.
+
+    It stays so if the machine cannot be had again.
+    """
+    if share.lease.is_wanted():
+        send(signal.SIGSTOP)
+        await share.make_way(drain_s=share.lease.drain_s)
         send(signal.SIGCONT)
 
 
@@ -46,10 +44,14 @@ async def making_way(
     """
     task = asyncio.ensure_future(work())
     worked = 0.0
+    # As long as others wait for it to stand still: where somebody always waits, it would never get on.
+    least_s = max(POLL_SECONDS, share.lease.drain_s)
     try:
         while not task.done():
             began = time.monotonic()
-            while not (task.done() or share.lease.is_wanted() or worked + time.monotonic() - began > limit_s):
+            while not task.done() and worked + (slice_s := time.monotonic() - began) <= limit_s:
+                if slice_s >= least_s and share.lease.is_wanted():
+                    break
                 await asyncio.wait({task}, timeout=POLL_SECONDS)
             worked += time.monotonic() - began
             if not task.done() and worked > limit_s:

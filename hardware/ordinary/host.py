@@ -71,8 +71,7 @@ class OrdinaryHost:
         self.isolation = ""
         """Layers around the candidate's last process."""
         self._expected: list[Sampled] = []
-        self._built: list[str] = []
-        self._kernels: list[str] = []
+        self._compiled: dict[str, Any] = {}
         self._sample_seed = secrets.randbits(48)
 
     async def close(self) -> None:
@@ -108,9 +107,8 @@ class OrdinaryHost:
     ) -> Timing:
         """Time the finished file ``text`` in fresh processes, as many as ``effort`` allows, against the baselines.
 
-        What was compiled of it is among ``artifacts``: what it compiles for itself is played back
-        (:mod:`..languages.program_runs`), and Triton finds its kernels, as in a user's second process. What is not
-        there each of its processes compiles. Baselines that are ``absent`` are left out: compiling one here that the
+        What was compiled of it is among ``artifacts``: what it compiles for itself is played back, and Triton finds its
+        kernels, as in a user's second process. Baselines that are ``absent`` are left out: compiling one here that the
         judge still compiles would take minutes.
 
         Raises:
@@ -125,8 +123,7 @@ class OrdinaryHost:
             return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
         async with self._guard, contextlib.AsyncExitStack() as held:
-            self._built = [str(path) for path in artifacts if path.suffix == program_runs.SUFFIX]
-            self._kernels = [str(path) for path in artifacts if path.suffix == triton.SUFFIX]
+            self._compiled = _told_of(artifacts, self.settings.home)
             count = 1 if effort.is_late else min(effort.processes or PROCESSES, PROCESSES)
             await held.enter_async_context(self._importing(text, lease, count))
             try:
@@ -134,18 +131,15 @@ class OrdinaryHost:
                 began = time.monotonic()
                 while not effort.is_enough(len(parts), PROCESSES, time.monotonic() - began, result):
                     missing = (effort.processes or PROCESSES) - len(parts)
-                    most = 1 if effort.is_late or self._is_large else PROCESSES
+                    # An accelerator's memory holds few of large calls.
+                    is_large = self.settings.accelerator is not None and is_large_call(self._facts.shapes[0])
+                    most = 1 if effort.is_late or is_large else PROCESSES
                     parts += await self._some_processes(text, lease, min(most, missing))
             except asyncio.CancelledError:
                 # One of them may still be asked something, by a thread.
                 await asyncio.shield(self._end_baselines())
                 raise
         return result()
-
-    @property
-    def _is_large(self) -> bool:
-        """Whether an accelerator's memory holds few of its calls."""
-        return self.settings.accelerator is not None and is_large_call(self._facts.shapes[0])
 
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""
@@ -156,7 +150,7 @@ class OrdinaryHost:
                 parts = [await self._hold(runner) for runner in candidates]
             if not self._facts.state:
                 async with lease.shared():
-                    await asyncio.gather(*(self._compare_timed(runner) for runner in candidates))
+                    await asyncio.gather(*(asyncio.to_thread(self._compare_kept, runner) for runner in candidates))
         return parts
 
     async def _hold(self, candidate: Runner) -> Part:
@@ -270,10 +264,7 @@ class OrdinaryHost:
             "implementation": name,
             "file": text,
             "constructor": CONSTRUCTOR,
-            "built": self._built if name == CANDIDATE else [],
-            "player": PLAYER if name == CANDIDATE and self._built else "",
-            "kernels": self._kernels if name == CANDIDATE else [],
-            **({"unpacker": UNPACKER, "driver": str(kernels_of(self.settings.home))} if self._kernels else {}),
+            **(self._compiled if name == CANDIDATE else {}),
         }
         await self._or_end(process, self._load(process, command, seconds, lease))
         return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
@@ -321,7 +312,9 @@ class OrdinaryHost:
         """Triton compiles in the process that launches, a file may as well, and needs programs for it."""
         if name != CANDIDATE:
             return TRUSTED
-        compiles = (self.settings.accelerator and "triton" in text) or (not self._built and starts_programs(text))
+        compiles = (self.settings.accelerator and "triton" in text) or (
+            "built" not in self._compiled and starts_programs(text)
+        )
         return COMPILES if compiles else CONFINED
 
     async def _process(self, name: str, label: str, trust: str) -> OrdinaryProcess:
@@ -361,17 +354,13 @@ class OrdinaryHost:
         processes = [runner.process for runner in candidates]
         await self._sharing(processes, "call", candidates[0].seconds, lease, compared)
 
-    async def _compare_timed(self, candidate: Runner) -> None:
-        """What its last timed call returned, and one more."""
-        await asyncio.to_thread(lambda: self._compare_kept(candidate))
-
     # Both wait and compare in a thread: large outputs take longer than the event loop can spare.
     def _compare_outputs(self, runner: Runner, seconds: float) -> None:
         for expected, outputs in zip(self._expected, self._outputs(runner, seconds), strict=True):
             self._must_agree(expected, outputs)
 
     def _compare_kept(self, runner: Runner) -> None:
-        """Twice, with the numbers in other places: answers that are kept by address are right for one of both."""
+        """What its last timed call returned, and one more, with the numbers in other places: answers that are kept by address are right for one of both."""
         for again in (False, True):
             if again:
                 runner.process.time(runner.copies, runner.seconds)
@@ -394,6 +383,15 @@ class OrdinaryHost:
 
     async def _end(self, processes: Sequence[OrdinaryProcess]) -> None:
         await asyncio.shield(asyncio.gather(*(process.close() for process in processes)))
+
+
+def _told_of(artifacts: Sequence[Path], home: Path) -> dict[str, Any]:
+    """What a process is told of what was compiled of its file."""
+    built, kernels = (
+        [str(path) for path in artifacts if path.suffix == suffix] for suffix in (program_runs.SUFFIX, triton.SUFFIX)
+    )
+    command: dict[str, Any] = {"built": built, "player": PLAYER} if built else {}
+    return command | ({"kernels": kernels, "unpacker": UNPACKER, "driver": str(kernels_of(home))} if kernels else {})
 
 
 def _label(baseline: str) -> str:

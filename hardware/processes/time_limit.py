@@ -48,10 +48,13 @@ def _waited_ns(path: str) -> int:
 
 
 @contextlib.asynccontextmanager
-async def time_limit(seconds: float, waited: Callable[[], float]) -> AsyncIterator[None]:
+async def time_limit(
+    seconds: float, waited: Callable[[], float], stood: Callable[[], float] = lambda: 0.0
+) -> AsyncIterator[None]:
     """Limit the body to ``seconds`` and what ``waited`` grows by meanwhile, but to :data:`MOST` times that.
 
-    What it grows by in the first :data:`_LATER` seconds does not count.
+    What it grows by in the first :data:`_LATER` seconds does not count. ``stood``: seconds in which it was made to
+    stand still, which come on top.
 
     Raises:
         TimeoutError: it took longer.
@@ -68,7 +71,7 @@ async def time_limit(seconds: float, waited: Callable[[], float]) -> AsyncIterat
             handles.append(loop.call_at(began + seconds - early, extend))
 
         def extend() -> None:
-            end = began + min(seconds + waited() - before, MOST * seconds)
+            end = began + min(seconds + waited() - before, MOST * seconds) + stood()
             if end > began + seconds and end > (limit.when() or 0.0):
                 limit.reschedule(end)
                 handles.append(loop.call_at(max(end - early, loop.time() + early), extend))

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -114,9 +114,17 @@ class Worker:
                 os.setpriority(os.PRIO_PROCESS, self.pid, LESS_URGENT)
 
     async def ask(
-        self, command: object, kind: type[T], descriptors: Sequence[int] = (), *, seconds: float
+        self,
+        command: object,
+        kind: type[T],
+        descriptors: Sequence[int] = (),
+        *,
+        seconds: float,
+        stood: Callable[[], float] = lambda: 0.0,
     ) -> tuple[T | Failure, list[int]]:
         """Ask and wait; the descriptors that come back are the caller's. Cancelled, it lets go of the child.
+
+        ``stood``: seconds in which it was made to stand still meanwhile, which do not count.
 
         Raises:
             WorkerDied: it ended.
@@ -125,18 +133,20 @@ class Worker:
             WorkerConfused: it answered something else; it has been killed.
         """
         async with self._turn:
-            answer, received = await self._exchange(command, descriptors, seconds)
+            answer, received = await self._exchange(command, descriptors, seconds, stood)
         if isinstance(answer, kind | Failure):
             return answer, received
         wire.close_all(received)
         await self.kill()
         raise WorkerConfused(f"{type(answer).__name__} where {kind.__name__} was asked for")
 
-    async def _exchange(self, command: object, descriptors: Sequence[int], seconds: float) -> tuple[Any, list[int]]:
+    async def _exchange(
+        self, command: object, descriptors: Sequence[int], seconds: float, stood: Callable[[], float]
+    ) -> tuple[Any, list[int]]:
         if self._ended is not None:
             raise WorkerDied(self._ended)
         try:
-            async with time_limit(seconds, lambda: waited_seconds(self.pid) if self.pid else 0.0):
+            async with time_limit(seconds, lambda: waited_seconds(self.pid) if self.pid else 0.0, stood):
                 await self._channel.send(command, descriptors)
                 return await self._channel.receive(self._answers)
         except TimeoutError:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import signal
 import time
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from kernelswarm.hardware.harness.untrusted import UntrustedCandidate
 from kernelswarm.hardware.machine.lease import DRAIN_SECONDS, Lease
 from kernelswarm.hardware.machine.slices import in_slices, make_way
 from kernelswarm.hardware.processes.messages import Done
+from kernelswarm.hardware.processes.time_limit import time_limit
 from kernelswarm.schemas import Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
@@ -83,6 +85,31 @@ async def test_a_sharer_makes_way_for_who_waits_and_for_nobody_else(tmp_path):
         second.cancel()
 
 
+async def test_it_gets_on_where_somebody_always_waits(tmp_path):
+    """It was stopped again at once: in twelve seconds beside three who time it did nothing."""
+    lease, sent = Lease(GPUS, tmp_path), []
+
+    async def always() -> None:
+        while True:
+            async with lease.exclusive():
+                await asyncio.sleep(0.02)
+
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    timers = [asyncio.create_task(always()) for _ in range(3)]
+    task = asyncio.create_task(
+        in_slices(work, lease, lambda number: sent.append((number, time.monotonic())), limit_s=LIMIT_S)
+    )
+    assert await eventually(lambda: asyncio.sleep(0, len(sent) >= 5), True)
+    for each in (*timers, task):
+        each.cancel()
+    await asyncio.gather(*timers, task, return_exceptions=True)
+    slices = [stop - go for (_, go), (_, stop) in itertools.pairwise(sent[1:5])][::2]
+    assert [number for number, _ in sent[:5]] == [signal.SIGSTOP, signal.SIGCONT] * 2 + [signal.SIGSTOP]
+    assert min(slices) >= DRAIN_SECONDS
+
+
 async def test_it_does_not_begin_before_it_may(tmp_path):
     lease, began = Lease(POOL, tmp_path), asyncio.Event()
 
@@ -117,9 +144,10 @@ async def test_waiting_does_not_count_and_working_too_long_ends_it(tmp_path):
 async def test_a_candidate_that_is_asked_stands_still_for_who_waits_and_that_is_none_of_its_time(tmp_path):
     lease, sent, done, running = Lease(POOL, tmp_path), [], asyncio.Event(), asyncio.Event()
 
-    async def ask(command, kind, descriptors, *, seconds):
+    async def ask(command, kind, descriptors, *, seconds, stood):
         running.set()
-        await done.wait()
+        async with time_limit(seconds, lambda: 0.0, stood):
+            await done.wait()
         return Done(), []
 
     worker = SimpleNamespace(ask=ask, send=sent.append, pid=0, output="")

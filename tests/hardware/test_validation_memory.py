@@ -150,7 +150,7 @@ async def test_a_validation_passes_a_large_problem_that_waits_but_one_with_all_o
     assert await asyncio.wait_for(memory.validated(problem("a"), fits.attempt), LIMIT_S) == "facts"
     last = asyncio.create_task(memory.validated(problem("b"), all_of_it.attempt))
     await asyncio.sleep(0.3)
-    assert all_of_it.reserved == [[size, HALF] for size in SHARES] and not last.done()
+    assert all_of_it.reserved == [[SHARE, HALF]] and not last.done(), "with more it waits like everybody"
     held.release()
     (await asyncio.wait_for(large, LIMIT_S)).release()
     assert await asyncio.wait_for(last, LIMIT_S) == "facts"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ..messages.commands import Expected, Output, Values
+from ..messages.commands import CaseMade, Expected, Output, Values
 from ..messages.state import StateEntry
 from .sizes import bytes_of, is_large
 from .variants import NORMAL
@@ -75,3 +75,22 @@ class Planned:
     """Made-up ones, instead of those of the shape."""
     earlier: tuple[int, ...] = ()
     """Seeds of the calls before it."""
+
+    def made(self, number: int, shape: str, answer: CaseMade, file: int) -> Case:
+        """The case ``number``, as the reference made it at ``shape``, with its inputs in ``file``."""
+        return Case(
+            number=number,
+            shape=shape,
+            seed=self.seed,
+            inputs=answer.inputs,
+            file=file,
+            outputs=answer.outputs,
+            kind=self.kind,
+            refused=answer.refused,
+            passing=answer.passing,
+            state=answer.state,
+            earlier=self.earlier,
+            aliased=answer.aliased,
+            followed=answer.followed,
+            labels=answer.labels,
+        )
