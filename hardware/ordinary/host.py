@@ -360,7 +360,8 @@ class OrdinaryHost:
             self._must_agree(expected, outputs)
 
     def _compare_kept(self, runner: Runner) -> None:
-        """What its last timed call returned, and one more, with the numbers in other places: answers that are kept by address are right for one of both."""
+        """What its last timed call returned, and one more, with the numbers in other places: answers that are kept by
+        address are right for one of both."""
         for again in (False, True):
             if again:
                 runner.process.time(runner.copies, runner.seconds)
