@@ -110,7 +110,11 @@ def _compared(timing: Timing) -> Iterator[str]:
     """A line for each baseline: how much faster it is, or plainly that it is not."""
     own = timing.median_ms.get("candidate")
     for name, speedup in timing.speedup.items():
-        times = f"; {own:.4g} ms, not {timing.median_ms[name]:.4g} ms" if own and name in timing.median_ms else ""
+        other = timing.median_ms.get(name)
+        times = f"; {own:.4g} ms, not {other:.4g} ms" if own and other else ""
+        # Ratios are taken round by round.
+        if own and other and not speedup.low <= other / own <= speedup.high:
+            times += " by the medians of a run that was too noisy for them"
         yield f"- {_ratio(speedup, BASELINE_NAMES.get(name, name))}{times}"
     if timing.shapes:
         yield f"These are weighted geometric means over {len(timing.shapes)} shapes. Against the best of each:"

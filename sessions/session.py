@@ -92,6 +92,7 @@ async def open_session(
         trusts_finalists=True,
         awaits_verdicts=True,
         compares_late=True,
+        passes_over_slower=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

@@ -27,6 +27,7 @@ searches run and afterwards; `kernelswarm.sql("SELECT …")` does the same in Py
     kernelswarm sql "SELECT * FROM measurements" --format csv > measurements.csv
 
 - A query is one SELECT. It reads no files and changes no settings, and `--timeout` ends it.
+- `at` is a reserved word of DuckDB's: write it with its table, as in `nodes.at`.
 - `--as-of` takes an event's id, a position in the log, or a time in UTC.
 - With `--nats URL` it asks the recorder of a cluster, from any host.
 - The descriptions below are in the database, too:

@@ -64,15 +64,17 @@ def _best(nodes: Sequence[PlannedNode], worth: Worth, opened: SessionOpened | No
         wins_first = opened is not None and opened.trusts_finalists
         return max(nodes, key=lambda node: wins_first and node.is_win, default=None)
     if any(map(_is_timed_ordinarily, nodes)):
-        return max(nodes, key=lambda node: _rank(node, worth))
+        passes_over = opened is not None and opened.passes_over_slower
+        return max(nodes, key=lambda node: _rank(node, worth, passes_over))
     return _best_on_device(nodes, worth)
 
 
-def _rank(node: PlannedNode, worth: Worth) -> tuple[bool, bool, float]:
+def _rank(node: PlannedNode, worth: Worth, passes_over_slower: bool) -> tuple[bool, bool, float]:
     # A win needs both numbers: one that is far below 1 says more than the other far above it.
     counted = (node.reported,) if node.is_win else (node.speedup, node.ordinary)
     worths = [worth(interval) for interval in counted if interval is not None]
-    return node.is_win, node.ordinary is not None, min(worths, default=0.0)
+    is_slower = passes_over_slower and node.ordinary is not None and node.ordinary.high < 1.0
+    return node.is_win, node.ordinary is not None and not is_slower, min(worths, default=0.0)
 
 
 def _best_on_device(nodes: Sequence[PlannedNode], worth: Worth) -> PlannedNode:

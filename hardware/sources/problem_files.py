@@ -12,6 +12,8 @@ from .neighbours import bundled, names_from_stars, refuse_neighbours
 from .parsing import parse
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
+OPTIONAL_NAMES = ("backward", "tolerance", "timed", "published_tolerance")
+"""What a problem of functions may set beside them."""
 KERNELBENCH_NAMES = ("Model", "get_inputs")
 _BOTH = "`Model`, an nn.Module, and get_inputs() (and get_init_inputs() where its constructor takes arguments)"
 ENTRIES = ("kernel", "ModelNew")
@@ -33,6 +35,8 @@ def load_problem(path: Path | str) -> Problem:
     source = _read(path)
     tree = _parsed(source, path.name)
     kind = problem_format(bound(tree) | names_from_stars(source, path), path.name, modules_in(tree))
+    if kind is ProblemFormat.function:
+        _refuse_misspelled(tree, path.name)
     text = bundled(source, path)
     return Problem(name=_name(path), format=kind, source=text, sha256=sha256(text))
 
@@ -122,6 +126,17 @@ def _parsed(source: str, file: str) -> ast.Module:
         place = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ProblemError(f"{file} is not Python: {text}{place}; give a Python file with a reference") from error
+
+
+def _refuse_misspelled(tree: ast.Module, file: str) -> None:
+    """Refuse a name that nothing in the file reads, and that is nearly one of :data:`OPTIONAL_NAMES`."""
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    assigned = {target.id for target in targets if isinstance(target, ast.Name)}
+    for name in sorted(assigned - read - {*OPTIONAL_NAMES, *FUNCTION_NAMES}):
+        if alike := difflib.get_close_matches(name, OPTIONAL_NAMES, n=1, cutoff=0.8):
+            raise ProblemError(f"{file} sets `{name}`, which nothing reads: is it meant to be `{alike[0]}`?")
 
 
 def _complete(kind: ProblemFormat, required: tuple[str, ...], names: set[str], file: str) -> ProblemFormat:

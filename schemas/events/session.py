@@ -101,8 +101,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     one that is out of minutes waits for what is under way until it has a candidate that may win."""
     compares_late: bool = False
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
-    spent_s: float = 0.0
-    """Seconds of its minutes that were over when it was opened, mostly for validation. Older sessions do not say so."""
+    passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
+    spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 
     def worth(self, speedup: Interval) -> float:

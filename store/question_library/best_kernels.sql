@@ -1,6 +1,6 @@
 -- title: What is the best kernel of each problem on each device?
 -- meaning: >-
---   The best confirmed kernel by problem and device; `kernelswarm show SESSION --node NODE --source` prints its
+--   The best of all wins by problem and device; `kernelswarm show SESSION --node NODE --source` prints its
 --   file.
 -- columns:
 --   problem: problem

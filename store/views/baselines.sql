@@ -1,4 +1,4 @@
--- One row per session and baseline: its times before any candidate was timed.
+-- One row per baseline and time that a session measured all of them: before the first candidate, and when one joins.
 --   session: session that timed it
 --   pool: pool of the session
 --   baseline: eager, compile or max_autotune

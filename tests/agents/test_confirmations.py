@@ -63,6 +63,19 @@ def test_what_could_not_be_timed_in_ordinary_processes_is_no_win_and_says_why() 
     assert "n001 was not timed in ordinary processes: no compiler there" in closing.event.detail
 
 
+@pytest.mark.parametrize(
+    ("passes_over_slower", "ordinary", "best"), [(True, 0.33, "n001"), (False, 0.33, "n002"), (True, 0.99, "n002")]
+)
+def test_who_is_surely_slower_stands_before_nobody(passes_over_slower: bool, ordinary: float, best: str) -> None:
+    """A file that took three times what the reference takes was handed in as the fastest one: it alone was timed so."""
+    ring = Ring(budget=2, confirmations=2, passes_over_slower=passes_over_slower)
+    for node, speedup in (("n001", 1.28), ("n002", 1.2)):
+        ring.tell(given.diagnosed(speedup), node)
+    confirmed(ring, "n001", 1.28, None, ordinary_missing="its time is over")
+    (closing,) = confirmed(ring, "n002", 1.2, ordinary)
+    assert isinstance(closing.event, SessionClosed) and (closing.event.best, closing.event.win) == (best, False)
+
+
 def test_what_was_interrupted_before_it_was_confirmed_is_no_win() -> None:
     ring = Ring(budget=2, confirmations=3)
     ring.tell(given.diagnosed(1.5), "n001")

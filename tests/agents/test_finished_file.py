@@ -52,6 +52,13 @@ def test_the_header_says_what_it_beats_in_ordinary_processes_first() -> None:
     assert "faster than eager: 5.00x (4.90 to 5.10)" in lines[judged + 1]
 
 
+def test_where_medians_say_something_else_than_the_ratio_the_header_says_why() -> None:
+    noisy = given.against_all(1.0, eager=1.29)
+    noisy = msgspec.structs.replace(noisy, speedup={"eager": given.interval(0.86, 0.2)})
+    text = finished_file(graph_of(report(ordinary=noisy)), "n001")
+    assert "1 ms, not 1.29 ms by the medians of a run that was too noisy for them" in text
+
+
 def test_the_header_says_plainly_what_it_does_not_beat() -> None:
     text = finished_file(graph_of(report()), "n001")
     assert "slower than torch.compile: 0.97x (0.95 to 0.99)" in text

@@ -42,6 +42,14 @@ def test_the_format_is_told_by_names(tmp_path: Path, source: str, kind: ProblemF
         ),
         (b"class Net(nn.Module): ...\n", r"lacks `Model` \(is `Net` meant to be `Model`\?\)"),
         (b"class Model: ...\n", "lacks `get_inputs`"),
+        (
+            b"shapes = {}\ndef inputs(): ...\ndef reference(): ...\nbackwards = True\n",
+            r"sets `backwards`, which nothing reads: is it meant to be `backward`\?",
+        ),
+        (
+            b"shapes = {}\ndef inputs(): ...\ndef reference(): ...\ntolerence: float = 0.1\n",
+            r"is it meant to be `tolerance`\?",
+        ),
         (b"def reference(:\n", "is not Python"),
         (b"\x7fELF\xff\xfe", "is not Python"),
         (b"a\0b", "is not Python"),
@@ -57,6 +65,12 @@ def test_what_is_no_problem_is_refused_in_one_sentence(tmp_path: Path, source: b
         load_problem(path)
 
     assert "\n" not in str(caught.value)
+
+
+def test_a_name_of_the_files_own_may_be_like_an_options(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text("shapes = {}\ntolerances = 1\ndef inputs(): ...\ndef reference(): return tolerances\n")
+    assert load_problem(path).name == "own"
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:

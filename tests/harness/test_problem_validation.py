@@ -59,6 +59,12 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "reference needs cuda": (HEAD + INPUTS + "def reference(x): return x.cuda().exp()\n", "asks for cuda"),
     "returns nothing": (HEAD + INPUTS + "def reference(x): x.exp()\n", "returns nothing"),
+    "forgets to return": (
+        "import torch\nclass Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.norm = torch.nn.BatchNorm1d(8)\n"
+        "    def forward(self, x): torch.relu(self.norm(x))\ndef get_inputs(): return [torch.randn(32, 8)]\n",
+        "returns nothing, and all it leaves are statistics of its norms",
+    ),
     "returns text": (HEAD + INPUTS + "def reference(x): return 'text'\n", "returns a str"),
     "random reference": (
         HEAD + INPUTS + "def reference(x): return torch.nn.functional.dropout(x, 0.5)\n",
