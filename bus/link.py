@@ -97,6 +97,9 @@ class Link:
         """
         link = cls(url, patience)
         addresses, arguments = servers(url), options.arguments()
+        if "tls" not in arguments and any(address.startswith("tls:") for address in addresses):
+            # It reads all certificates of the system, and the client would do so on the event loop at each attempt.
+            arguments["tls"] = await asyncio.to_thread(ssl.create_default_context)
         arguments["inbox_prefix"] = inbox_prefix(url).encode()
         try:
             await _at_most(CONNECT_SECONDS if within is None else within, link._connect(addresses, name, arguments))

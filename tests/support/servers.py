@@ -16,6 +16,8 @@ from waiting import LIMIT_S
 
 from kernelswarm.bus import server_binary
 
+SHUTDOWN_S = 10.0
+"""How long a server may take to end when it is asked to."""
 BASE = """
 host: {host}
 port: -1
@@ -37,7 +39,11 @@ async def nats_server(
     finally:
         if process.returncode is None:
             process.terminate()
-        await process.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), SHUTDOWN_S)
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 def _command(folder: Path, config: str) -> list[str]:
