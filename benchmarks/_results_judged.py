@@ -74,8 +74,9 @@ stand at {min(lost):.2f} to {max(lost):.2f}. A miss counted as 1.0, the geometri
 (goal: 1.10x over all 50). The time is the device's; max-autotune was left out.
 """,
         f"""
-Run: 2026-11-29, torch 2.11.0, triton 3.6.0; file `{LEVEL_3}`. Commit 2594b7e for 1 to 7, 10, 11, 13 and 43, d9f3628
-with the default of 3017674 for statistics for 8, 9, 12 and 14, the working tree that became 3017674 for 18 and 21.
+Run: 2026-11-29, torch 2.11.0, triton 3.6.0; file `{LEVEL_3}`. Commit 2594b7e for 1, 3 to 7, 10, 11, 13 and 43,
+d9f3628 with the default of 3017674 for statistics for 8, 9, 12 and 14, and a working tree on the way from there to
+3017674 for 18 and 21, which reserved less memory.
 """,
         table(header, [_row(row) for row in timed]),
         bullets(

@@ -81,7 +81,7 @@ class _Contract:
         try:
             answer = action(self._side(1))
             wrong = self._difference(expected, answer)
-            if wrong and self._carried.device != "cpu" and torch.backends.cudnn.conv.fp32_precision == "tf32":
+            if wrong and self._carried.may_be_tf32():
                 wrong = self._difference(expected, answer, self._in_other_precisions(action))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_error_text(error)}"

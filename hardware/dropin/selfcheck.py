@@ -168,7 +168,7 @@ class Carried:
         for name, expected, answer in _named("input", right, got):
             yield self._compared(shape, name, expected, answer)
         states = list(states_of(reference, drop_in))
-        beside = _sizes_beside(states) if self._may_be_tf32() else {}
+        beside = _sizes_beside(states) if self.may_be_tf32() else {}
         for name, expected, answer in states:
             size = beside.get(_kind_of(name, expected), 0.0)
             is_rounding = size and _typical(expected) < NOTHING * size
@@ -178,7 +178,7 @@ class Carried:
             for name, expected, answer in _gradients(*self.pair(), inputs):
                 yield self._compared(shape, name, expected, answer)
 
-    def _may_be_tf32(self) -> bool:
+    def may_be_tf32(self) -> bool:
         """Whether convolutions may run in TF32, whatever the library takes at their sizes."""
         return self.device != "cpu" and torch.backends.cudnn.conv.fp32_precision == "tf32"
 

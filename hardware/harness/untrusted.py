@@ -56,8 +56,9 @@ class UntrustedCandidate:
             before = share.waited_s
 
             def work() -> Awaitable[tuple[T | Failure, list[int]]]:
-                stood = lambda: share.waited_s - before  # noqa: E731 - it is handed on
-                return self.worker.ask(command, kind, descriptors, seconds=seconds, stood=stood)
+                return self.worker.ask(
+                    command, kind, descriptors, seconds=seconds, stood=lambda: share.waited_s - before
+                )
 
             return await making_way(work, share, self.worker.send, limit_s=NO_LIMIT)
 

@@ -7,7 +7,8 @@ ones, which could not be served anyway. Whoever has waited for :data:`PASSED_S` 
 has to pass who does not hold little memory for moments: a large request is not starved by small ones.
 
 What is reserved is an estimate, and on the safe side. Holders who have been there for :data:`WATCHED_S`, all of which
-somebody watched, count together as what was in use at most.
+somebody watched, count together as what was in use at most and :data:`MARGIN` on top, but as :data:`LEAST_SHARE` of
+what they reserved at least.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ PASSED_S = 60.0
 who passed it, too, and a session may hold its memory for minutes."""
 
 WATCHED_S = 30.0
-"""So long holders are watched before what is in use counts instead of what they reserved: each has begun its steps."""
+"""So long holders are watched before what is in use counts instead of what they reserved: most have begun by then."""
 WATCH_S = 1.0
 """How often is looked what is in use, while somebody waits."""
 MOST_MISSED = 3
