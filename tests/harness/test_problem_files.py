@@ -69,7 +69,8 @@ def test_what_is_no_problem_is_refused_in_one_sentence(tmp_path: Path, source: b
 
 def test_a_name_of_the_files_own_may_be_like_an_options(tmp_path: Path) -> None:
     path = tmp_path / "own.py"
-    path.write_text("shapes = {}\ntolerances = 1\ntimes = timed = {}\ndef inputs(): ...\ndef reference(): return tolerances\n")
+    own = "tolerances = 1\ntimes = timed = {}\n"
+    path.write_text(f"shapes = {{}}\n{own}def inputs(): ...\ndef reference(): return tolerances\n")
     assert load_problem(path).name == "own"
 
 
