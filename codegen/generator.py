@@ -4,9 +4,10 @@ Pure and deterministic: the answer depends on the arguments only, randomness com
 """
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice, zip_longest
+
+import msgspec
 
 from ..schemas import (
     Advice,
@@ -30,8 +31,7 @@ _LIMIT = 400
 """Configs looked at for one proposal before the generator says that it has nothing new."""
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True, tag=True):
     """A candidate to try."""
 
     source: str
@@ -43,8 +43,7 @@ class Proposal:
     """Whether both parents' configs went into it."""
 
 
-@dataclass(frozen=True)
-class Exhausted:
+class Exhausted(msgspec.Struct, frozen=True, tag=True):
     """There is nothing new to propose."""
 
     reason: str
@@ -64,7 +63,6 @@ class Generator:
         tried_sources: Collection[str] | None = None,
         second_config: Config | None = None,
         language: str = "cpp",
-        is_given_up: Callable[[], bool] = lambda: False,
     ) -> Proposal | Exhausted:
         """The next candidate for ``plan``.
 
@@ -78,7 +76,6 @@ class Generator:
             tried_sources: hashes of the candidates' sources, if known; else they are generated again from ``tried``.
             second_config: config of a second parent, to be crossed with the first's.
             language: what the candidate is to be written in: a key of :data:`CODEGEN_BACKENDS`.
-            is_given_up: whether nobody waits for the answer any more; asked before each file is generated.
         """
         graph = facts.graph
         if graph is None or why_left(facts):
@@ -100,8 +97,6 @@ class Generator:
             if len(seen) > _LIMIT:
                 break
             seen.add(_identity(config))
-            if is_given_up():
-                return Exhausted("it was given up")
             source = backend.source(facts, graph, config, hardware)
             sources = _sources(backend, facts, graph, tried, tunables, hardware) if sources is None else sources
             if sha256(source) in sources:

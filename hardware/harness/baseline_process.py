@@ -309,8 +309,8 @@ class BaselineProcess:
             async with lease.shared() as share:
                 await self.recordings.draw(share)
                 if is_first:
-                    await self.recordings.begin(self._worker)
-                await self.recordings.add(self._worker, names)
+                    await self.recordings.begin(self._worker, share)
+                await self.recordings.add(self._worker, names, share)
 
     async def _time_from_outside(self, names: Sequence[str], lease: Lease) -> None:
         """Have the timekeeper time the process from here on, where the problem and the system allow that."""

@@ -56,8 +56,8 @@ class Recordings:
         are made before, making way."""
         case = (await self._timed.cases())[0]
         if not case.is_large:
-            async for _ in self._timed.host.derived_cases():
-                await share.make_way()
+            async for _ in self._timed.host.derived_cases(share):
+                pass
             await self._timed.supplies.get(2 * self._calls_like(case))
 
     @property
@@ -69,8 +69,11 @@ class Recordings:
     def _calls_like(self, case: Case) -> int:
         return calls_in_a_recording(case, self._l2_bytes, flush=self.flush)
 
-    async def begin(self, worker: Worker) -> None:
-        """Give ``worker`` the input sets of its recordings, or note why nothing can be recorded."""
+    async def begin(self, worker: Worker, share: Share) -> None:
+        """Give ``worker`` the input sets of its recordings, or note why nothing can be recorded.
+
+        As in :meth:`add` the process stands still for whoever waits for what it holds as ``share``.
+        """
         case = (await self._timed.cases())[0]
         if case.is_large:
             self.not_replayed = "its inputs and outputs are too large to be recorded several times"
@@ -81,22 +84,22 @@ class Recordings:
             sets = halves(supply, self.calls)[0]
             message, file = laid(supply, sets, await self._timed.state(), aliased=case.aliased)
             try:
-                await ask_reference(worker, message, Done, [file])
+                await ask_reference(worker, message, Done, [file], share=share)
             finally:
                 os.close(file)
-        await self._record(worker, IDLE)
+        await self._record(worker, IDLE, share)
 
-    async def add(self, worker: Worker, names: Sequence[str]) -> None:
+    async def add(self, worker: Worker, names: Sequence[str], share: Share) -> None:
         """Have ``worker`` record the calls of further baselines. If one cannot be recorded, none is replayed."""
         for name in names:
-            if not self.not_replayed and await self._record(worker, name):
+            if not self.not_replayed and await self._record(worker, name, share):
                 added = Implementation(name=name, ask=self.replay, copies=self.calls)
                 self.own.append(added)
         if self.not_replayed:
             self.own.clear()
 
-    async def _record(self, worker: Worker, name: str) -> bool:
-        recorded, _ = await ask_reference(worker, Record(name=name, flush=self.flush), Recorded)
+    async def _record(self, worker: Worker, name: str, share: Share) -> bool:
+        recorded, _ = await ask_reference(worker, Record(name=name, flush=self.flush), Recorded, share=share)
         if recorded.reason:
             self.not_replayed = f"{name} cannot be recorded: {recorded.reason}"
         return not recorded.reason

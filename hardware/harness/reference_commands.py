@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, ReferenceDied
+from ..machine.lease import Share
+from ..machine.slices import ask_in_slices
 from ..processes.messages import Failure
 from ..processes.worker import Worker, WorkerConfused
 from .messages.commands import Open
@@ -33,8 +35,9 @@ async def ask_reference(
     descriptors: Sequence[int] = (),
     *,
     seconds: float = STEP_SECONDS,
+    share: Share | None = None,
 ) -> tuple[T, list[int]]:
-    """Ask a process that runs the problem's own code.
+    """Ask a process that runs the problem's own code; if it works for ``share``, it stands still for whoever waits.
 
     Raises:
         WorkerDied: it ended.
@@ -42,7 +45,10 @@ async def ask_reference(
         HarnessError: it cannot do what problem validation saw it do.
     """
     try:
-        answer, received = await worker.ask(command, kind, descriptors, seconds=seconds)
+        if share is None:
+            answer, received = await worker.ask(command, kind, descriptors, seconds=seconds)
+        else:
+            answer, received = await ask_in_slices(worker, command, kind, descriptors, share, seconds=seconds)
     except TimeoutError:
         raise ReferenceDied(f"the reference did not end within {seconds:g} s") from None
     except WorkerConfused as error:

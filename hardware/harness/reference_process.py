@@ -131,10 +131,13 @@ class ReferenceProcess:
             cases.append(await self.case(number))
         return cases
 
-    async def derived_cases(self) -> AsyncIterator[Case]:
-        """The cases on inputs made from the problem's own, in turn, but those on which the reference means nothing."""
+    async def derived_cases(self, share: Share | None = None) -> AsyncIterator[Case]:
+        """The cases on inputs made from the problem's own, in turn, but those on which the reference means nothing.
+
+        Where ``share`` is given, whoever waits for the machine has it between two of them.
+        """
         shapes = await self.shapes()
-        own = {shape: await self.cases_of(shape) for shape in shapes}
+        own = {shape: await self.cases_of(shape, share) for shape in shapes}
         if not self._derived:
             decided = [case for cases in own.values() for case in cases] + await self.cases_in_a_row()
             passing = set.intersection(*(set(case.passing) for case in decided))
@@ -145,6 +148,8 @@ class ReferenceProcess:
             for shape, variant in planned(sizes, calls, decided=not passing and not self._is_undecided):
                 self._add(shape, variant)
         for number in self._derived:
+            if share is not None:
+                await share.make_way()
             case = await self.case(number)
             if not case.refused:
                 yield case
@@ -252,9 +257,8 @@ class ReferenceProcess:
             for shape in await self.timed_shapes():
                 await self.final_case_of(shape)
             await self.cases_in_a_row()
-            async for _ in self.derived_cases():
-                if share is not None:
-                    await share.make_way()
+            async for _ in self.derived_cases(share):
+                pass
             await self.held_out_cases()
             await self.gradient_cases()
         self.large = large

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ...schemas import Verdict
 from ..machine.lease import Share
-from ..machine.slices import NO_LIMIT, making_way
+from ..machine.slices import ask_in_slices
 from ..processes import wire
 from ..processes.messages import Failure
 from ..processes.time_limit import waited_seconds
@@ -53,14 +53,7 @@ class UntrustedCandidate:
             share = self.share
             if share is None:
                 return await self.worker.ask(command, kind, descriptors, seconds=seconds)
-            before = share.waited_s
-
-            def work() -> Awaitable[tuple[T | Failure, list[int]]]:
-                return self.worker.ask(
-                    command, kind, descriptors, seconds=seconds, stood=lambda: share.waited_s - before
-                )
-
-            return await making_way(work, share, self.worker.send, limit_s=NO_LIMIT)
+            return await ask_in_slices(self.worker, command, kind, descriptors, share, seconds=seconds)
 
         step = "importing it" if isinstance(command, Load) else "the call"
         answer, received = await self.watched(ask_worker, step, case)

@@ -3,9 +3,11 @@
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from ..processes.messages import Failure
+from ..processes.worker import Worker
 from .lease import Lease, Share
 
 POLL_SECONDS = 0.02
@@ -70,3 +72,15 @@ async def in_slices(
     """As :func:`making_way`, by a sharer of ``lease`` of its own: ``work`` begins when it may."""
     async with lease.shared() as share:
         return await making_way(work, share, send, limit_s=limit_s)
+
+
+async def ask_in_slices(
+    worker: Worker, command: object, kind: type[T], descriptors: Sequence[int], share: Share, *, seconds: float
+) -> tuple[T | Failure, list[int]]:
+    """As :meth:`.Worker.ask`, while ``worker`` stands still for whoever waits; ``seconds`` are those of its work."""
+    before = share.waited_s
+
+    def work() -> Awaitable[tuple[T | Failure, list[int]]]:
+        return worker.ask(command, kind, descriptors, seconds=seconds, stood=lambda: share.waited_s - before)
+
+    return await making_way(work, share, worker.send, limit_s=NO_LIMIT)

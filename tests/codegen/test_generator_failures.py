@@ -1,7 +1,11 @@
 """What the generator cannot do, or does wrong, is one sentence in an event, and nobody tries it again."""
 
+import asyncio
 import io
+import os
+import signal
 import sys
+from pathlib import Path
 
 import graphs
 import pytest
@@ -47,7 +51,9 @@ def chain(length: int) -> Graph:
 
 
 async def test_a_chain_of_thousands_of_operations_is_generated() -> None:
-    answer = await GeneratorBackend().synthesize(request(chain(3000)))
+    backend = GeneratorBackend()
+    answer = await backend.synthesize(request(chain(3000)))
+    await backend.close()
     assert answer.failed is None and answer.candidate is not None
 
 
@@ -62,9 +68,37 @@ async def test_a_defect_of_the_generator_is_a_sentence_and_its_traceback_is_show
     )
     failed = failure(await backend.synthesize(request(broken)))
     assert failed == failure(await backend.synthesize(request(broken)))
+    await backend.close()
     assert failed.reason.startswith("the generator has a defect: KeyError") and not failed.exhausted
     shown = capsys.readouterr()
     assert (shown.out + shown.err).count("no candidate") == 1
+
+
+def children() -> set[int]:
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+async def test_a_draft_that_is_cancelled_leaves_no_process_and_the_next_one_is_written() -> None:
+    backend, before = GeneratorBackend(), children()
+    drafting = asyncio.create_task(backend.synthesize(request(chain(3000))))
+    while not children() - before:  # noqa: ASYNC110 - the process tells nobody that it is there
+        await asyncio.sleep(0.01)
+    drafting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await drafting
+    assert children() == before
+    assert (await backend.synthesize(request(chain(3)))).candidate is not None
+    await backend.close()
+    assert children() == before
+
+
+async def test_a_draft_is_written_although_the_process_was_killed() -> None:
+    backend, before = GeneratorBackend(), children()
+    first = await backend.synthesize(request(chain(3)))
+    for pid in children() - before:
+        os.kill(pid, signal.SIGKILL)
+    assert await backend.synthesize(request(chain(3))) == first
+    await backend.close()
 
 
 def test_of_a_long_traceback_the_end_is_shown() -> None:

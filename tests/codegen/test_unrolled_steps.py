@@ -3,10 +3,9 @@
 import graphs
 import pytest
 
-from kernelswarm.codegen import Exhausted, Generator
 from kernelswarm.codegen.lowering.lower import Lowering
 from kernelswarm.codegen.lowering.regions import Fusion, partition
-from kernelswarm.schemas import Graph, Intent, Items, MemoryOperator, NodePlanned, Ref
+from kernelswarm.schemas import Graph, Items, Ref
 
 
 def scan(steps: int) -> Graph:
@@ -51,10 +50,3 @@ def test_what_is_stored_later_is_loaded_by_others_that_had_it_in_place() -> None
     for fusion in (Fusion(), Fusion(reductions=False), Fusion(stores=False), Fusion(reductions=False, stores=False)):
         plan = partition(graph, fusion)
         assert {name for kernel in plan.kernels for name in kernel.stores} >= {"rows", "h", "twice"}
-
-
-def test_a_draft_that_nobody_waits_for_is_given_up() -> None:
-    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    facts = graphs.facts(scan(4))
-    answer = Generator().propose(facts, graphs.HARDWARE, plan, None, (), is_given_up=lambda: True)
-    assert isinstance(answer, Exhausted) and answer.reason == "it was given up"
