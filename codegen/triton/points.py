@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from ..ir.loops import Kernel
 from ..ir.poly import ONE, product
 from ..ir.scalar import walk_all
-from .prepare import Sizes, power
-from .row_shape import BUSY
+from .prepare import BUSY, Sizes, power
 from .scope import OUTSIDE, Axis, TritonScope
 from .text import TritonNeeds
 from .tunables import GpuSettings

@@ -60,6 +60,10 @@ _WIDE_ROWS = 128
 """Rows that a program of a column reduction takes at once, where the settings do not say."""
 
 
+_HELD_PART, _HELD = 256, 2048
+"""Longest columns that are held in registers: the shorter ones always, the others where few programs are at work."""
+BUSY = 4
+"""Programs that keep a multiprocessor busy."""
 _WORTH_KEEPING = 4
 """Instructions from which on what is the same for all elements of a row is read from memory instead."""
 
@@ -153,6 +157,8 @@ def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buff
     count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
     length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
     columns = is_columns(kernel)
+    if columns and not settings.split and columns_held(kernel, length, count, settings):
+        return [_tile(kernel)]
     programs = -(-count // (settings.rows or _WIDE_ROWS)) if columns else count
     parts = settings.split or _parts(programs, length, columns, 2 * settings.multiprocessors)
     positions = any(a.op.startswith("arg") for a in unique(kernel).values())
@@ -170,6 +176,28 @@ def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buff
 def is_columns(kernel: Kernel) -> bool:
     """Whether the last dimension is kept while earlier ones are reduced."""
     return bool(kernel.outer) and bool(kernel.inner) and len(kernel.dims) - 1 not in (kernel.reduced or ())
+
+
+def memory_passes(kernel: Kernel) -> int:
+    """Passes over what lies in memory."""
+    return 1 + max(
+        (kernel.pass_of(root) for root in kernel.roots() if any(n.op == "load" for n in root.walk())), default=0
+    )
+
+
+def columns_held(kernel: Kernel, length: int, count: int, settings: GpuSettings) -> int:
+    """How many of ``count`` columns of ``length`` elements a program holds in registers, because they are read again.
+
+    0 if it holds none. A batch norm of few places takes one kernel then instead of three, and reads them once: of ten
+    images of 14 x 14 each of the three has less to do than it takes to start.
+    """
+    width = power(length)
+    if settings.row == "loop" or width > _HELD or memory_passes(kernel) == 1:
+        return 0
+    if width <= _HELD_PART:
+        return settings.rows or min(128, 8192 // width, power(count))
+    rows = settings.rows or min(1 << 14 >> (width.bit_length() - 1), power(count))
+    return rows if count <= rows * BUSY * settings.multiprocessors else 0
 
 
 def _is_interleaved(kernel: Kernel) -> bool:

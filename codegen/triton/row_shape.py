@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 from ..ir.poly import product
 from .power_of_two_split import can_split_rows, row_split_of
-from .prepare import Sizes, Tile, is_columns, power
+from .prepare import BUSY, Sizes, Tile, columns_held, is_columns, memory_passes, power
 from .tunables import GpuSettings
 
 WHOLE_LIMIT = 1 << 16
-"""Longest row that a program may be asked to hold; longer ones go to PyTorch where the code is made for whole rows."""
+"""Longest row that a program may be asked to hold."""
 
+_TILE_LIMIT, _HELD_LIMIT = 1 << 20, 1 << 17
+"""Elements of columns that a program may be asked for: the most that Triton takes, and 128 a thread to be held."""
 _WIDEST = 256
 """Most columns of a program that goes over them in blocks."""
 _LONG = 1 << 15
 """Longest row that is read in blocks of 4096 elements: of 65,535 that took 12.1 ms, in blocks of 8192 8.4 (H100)."""
-BUSY = 4
-"""Programs that keep a multiprocessor busy."""
 _MOST_AT_ONCE = 4096
 """Elements that a program of a column reduction has under way where there are few programs."""
 
@@ -58,12 +58,10 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
 
 
 def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettings) -> Shape:
-    """Columns that are read again are held in registers: up to 256 elements of at least 32 columns."""
     width = power(length)
-    held = memory_passes(kernel) > 1 and width <= 256 and settings.row != "loop"
+    held = columns_held(kernel, length, count, settings)
     if held or length <= 32:
-        most = min(128, 8192 // width) if held else 128
-        return Shape(max(settings.rows or min(most, power(count)), 2), 0, True, settings.programs)
+        return Shape(max(held or settings.rows or min(128, power(count)), 2), 0, True, settings.programs)
     # Few elements a thread and many threads: a maximum over 4096 elements of 524,160 columns, 128 at once, took 4.1 ms
     # with 16 elements a thread, 2.7 with 8, 2.4 with 4 (H200).
     rows = max(settings.rows or _columns_at_once(count, BUSY * settings.multiprocessors), 2)
@@ -82,11 +80,11 @@ def _columns_at_once(count: int, programs: int) -> int:
     return min(rows, power(count))
 
 
-def memory_passes(kernel: Tile) -> int:
-    """Passes over what lies in memory."""
-    return 1 + max(
-        (kernel.pass_of(root) for root in kernel.roots() if any(n.op == "load" for n in root.walk())), default=0
-    )
+def longest(kernel: Tile, shape: Shape) -> int:
+    """The longest row that a program of a kernel made for whole rows may be asked for; others go to PyTorch."""
+    if shape.columns:
+        return (_HELD_LIMIT if memory_passes(kernel) > 1 else _TILE_LIMIT) // shape.rows
+    return sum(shape.row_split) or WHOLE_LIMIT
 
 
 def _length(kernel: Tile, sizes: Sizes) -> int:

@@ -8,9 +8,9 @@ from ..ir.poly import ONE, Poly, product
 from ..ir.scalar import Scalar, walk_all
 from .pairs import Pair, Parts, pairs_of
 from .power_of_two_split import split_pass
-from .prepare import Tile, unique
+from .prepare import Tile, memory_passes, unique
 from .reduce import combine, fold, held, is_position, neutral
-from .row_shape import Shape, memory_passes
+from .row_shape import Shape
 from .scope import INSIDE, OUTSIDE, AvailableValues, Axis, TritonScope
 from .text import TYPES, TritonNeeds
 from .tunables import GpuSettings

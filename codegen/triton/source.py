@@ -22,7 +22,7 @@ from .prepare import Sizes, Tile, prepare
 from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .recurrence import recurrence_kernel
-from .row_shape import WHOLE_LIMIT, Shape, shape_of_tile
+from .row_shape import Shape, longest, shape_of_tile
 from .rows import RowWriter
 from .scan import scan_kernel
 from .split_3xtf32 import Split3xTF32Writer, splits_3xtf32, with_room
@@ -208,7 +208,7 @@ def _kernel(
             grid = f"min({shape.persistent}, {grid})"
         constants, warps = _constants(shape, length, writer.width)
         if not shape.block and not length.isdigit():
-            conditions.append(f"{length} <= {sum(shape.row_split) or WHOLE_LIMIT}")
+            conditions.append(f"{length} <= {longest(kernel, shape)}")
         fixed = names_fixed(kernel.dims[1:]) | names_fixed([kernel.dims[d] for d in kernel.inner])
     sizes_read = sorted(symbols_of(kernel))
     numbers += [(name, name) for name in sizes_read]
