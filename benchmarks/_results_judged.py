@@ -76,16 +76,16 @@ others stand at {min(lost):.2f} to {max(lost):.2f}. A miss counted as 1.0, the g
         f"""
 Run: 2026-11-29, torch 2.11.0, triton 3.6.0; file `{LEVEL_3}`. Commit 2594b7e for 1, 3 to 6, 10, 11, 13 and 43,
 d9f3628 with the default of 3017674 for statistics for 8, 12 and 14, a working tree on the way from there to 3017674 for
-18 and 21, which reserved less memory, c08db37 for 25, 27 and 47, 4fae99e without its shorter turns of baselines for 26, 35, 39, 44, 46 and 48
-to 50, and 87c22c6 for 7, 9, 19, 20 and 22.
+18 and 21, which reserved less memory, c08db37 for 25, 27 and 47, 4fae99e without its shorter turns of baselines for 26,
+35, 39, 44, 46 and 48 to 50, and 87c22c6 for 7, 9, 19, 20 and 22.
 """,
         table(header, [[*_row(row), _as_a_call(row)] for row in timed]),
         bullets(
             """With the statistics of a batch in parts by default (3017674) `8` stands at 0.99x (0.85x before), `9` at
             0.97x (0.85x) and `21` at 1.02x (0.82x). `13` came to them by a mutation, which took 0.88 ms; its first
             draft had taken 1.03.""",
-            """A batch norm whose columns are held (87c22c6) took `19` from 0.98x to 1.03x, `20` from 0.98x to 1.04x, `22`
-            from 0.98x to 1.04x, and `9` from 0.97x to 0.98x; `7` stayed at 0.98x.""",
+            """A batch norm whose columns are held (87c22c6) took `19` from 0.98x to 1.03x, `20` and `22` from 0.98x to
+            1.04x, and `9` from 0.97x to 0.98x; `7` stayed at 0.98x.""",
             """As calls from Python, small networks are slower than the baselines: `7`, `9`, `19`, `20` and `22` launch
             40 to 100 kernels within a millisecond (column "as a call"; up to six sessions shared 16 cores). The call of
             `14` is wrong: the begin of eager's was heard late, which is measured again since 3017674.""",

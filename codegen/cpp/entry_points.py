@@ -7,7 +7,7 @@ from ...hardware.capture.nested import is_inner, structure_of
 from ...hardware.capture.sizes import conditions
 from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
-from ..host.parameters import attribute, module_lines
+from ..host.parameters import module_lines, reads
 from ..ir.common_subexpressions import name_repeated_lines
 from ..lowering.aten import argument, program, pyname, sizes_from_inputs
 from .host_wrapper import MANY_VALUES, HostWrapper, extra_guards, guard, size_conditions, strongest
@@ -71,8 +71,9 @@ def entry_points(facts: ProblemFacts, passes: Sequence[Pass]) -> list[str]:
     if facts.graph is not None and len(passes) > 1:
         return [*lines, *_differentiable_module(facts, facts.graph, passes)]
     head = ["", "    @torch.no_grad()", f"    def forward({', '.join(['self', *forward.inputs])}):"]
-    read = [f"    {pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
-    return [*lines, *module_lines(facts, forward.params, [*head, *_indented([*read, *_body(forward)])])]
+    read, function = reads(facts, forward.params, [pyname(node.name) for node in forward.params])
+    body = _indented([*_indented(read), *_body(forward)])
+    return [*lines, *function, *module_lines(facts, forward.params, [*head, *body])]
 
 
 def is_module(facts: ProblemFacts, graph: Graph) -> bool:
@@ -85,11 +86,11 @@ def _differentiable_module(facts: ProblemFacts, graph: Graph, passes: Sequence[P
     lines = []
     for pass_, name in ((forward, "_kernels"), (backward, "_backward")):
         lines += ["@torch.no_grad()", f"def {name}({', '.join(pass_.values)}):", *_body(pass_), "", ""]
-    read = [f"{pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
+    read, function = reads(facts, forward.params, [pyname(node.name) for node in forward.params])
     body = _indented(_indented([*_aliases(forward), *read, *forward_lines(graph)]))
     head = ["", f"    def forward({', '.join(['self', *forward.inputs])}):"]
     differentiable = differentiable_lines(graph, backward.graph)
-    return [*lines, *differentiable, *module_lines(facts, forward.params, [*head, *body])]
+    return [*lines, *differentiable, *function, *module_lines(facts, forward.params, [*head, *body])]
 
 
 def _apart(functions: list[list[str]]) -> list[str]:

@@ -20,6 +20,47 @@ _REGISTER = '''def _register(module, path, shape, dtype, role, same=()):
 '''
 
 
+_FEW = 4
+"""So many parameters and buffers are read as everybody does."""
+
+
+def reads(facts: ProblemFacts, params: list[Node], names: list[str]) -> tuple[list[str], list[str]]:
+    """Statements of ``forward`` that give parameters and buffers their ``names``, and the function they call, if any.
+
+    ``Module.__getattr__`` takes a microsecond for each part of a qualified name: 2.2 ms of a call of EfficientNet (243
+    tensors), which takes 4.2 without its kernels; this takes 0.07. What is no parameter any more, as under a
+    parametrization, is read as ever.
+    """
+    if len(params) <= _FEW:
+        return [f"{name} = {attribute(node.target)}" for name, node in zip(names, params, strict=True)], []
+    roles = _facts_of(facts, params)
+    owners = {"": "self"}
+    lines: list[str] = []
+    values: list[str] = []
+    for node in params:
+        *parents, leaf = node.target.split(".")
+        for depth in range(len(parents)):
+            path = ".".join(parents[: depth + 1])
+            if path not in owners:
+                above = owners[".".join(parents[:depth])]
+                owners[path] = f"owner{len(owners)}"
+                lines.append(f"{owners[path]} = {above}._modules[{parents[depth]!r}]")
+        kind = "_parameters" if _role(roles[node.target]) == "parameter" else "_buffers"
+        values.append(f"{owners['.'.join(parents)]}.{kind}[{leaf!r}]")
+    function = [
+        "def _read(self):",
+        '    """Parameters and buffers, past ``Module.__getattr__``, which takes a microsecond for each part."""',
+        "    try:",
+        *(f"        {line}" for line in lines),
+        f"        return {', '.join(values)}",
+        "    except (KeyError, AttributeError):",
+        f"        return {', '.join(attribute(node.target) for node in params)}",
+        "",
+        "",
+    ]
+    return [f"{', '.join(names)} = _read(self)"], function
+
+
 def module_lines(facts: ProblemFacts, params: list[Node], methods: list[str]) -> list[str]:
     """``_register`` and ``ModelNew``, with ``methods`` behind its constructor."""
     same = {name: node.target for node in params for name in _aliases(node)}

@@ -2,7 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from ...hardware.machine.work import refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
@@ -118,6 +118,8 @@ def unbacked(node: Node, symbols: set[str]) -> list[str]:
     return lines
 
 
+_FEW = 4
+"""So many writes are spelled out."""
 _ALIASES = VIEWS | {"alias", "detach", "as_strided", "diagonal", "unfold", "view_as_real", "view_as_complex", "real",
                     "imag", "_conj", "lift_fresh", "_reshape_alias"}  # fmt: skip
 """Operators whose result may lie in their first argument's memory."""
@@ -146,9 +148,12 @@ def ending(graph: Graph, tensor: Callable[[str], str], in_place: Collection[str]
         lines += [f"{name} = {text}" for name, text in zip(names, results, strict=True)]
         results = names
     lines += [f"{tensor(holder)}_new = {text}" for holder, text in new.items() if text.endswith(".clone()")]
-    for holder, text in new.items():
-        value = f"{tensor(holder)}_new" if text.endswith(".clone()") else text
-        lines += _write(tensor(holder), value, holder in in_place)
+    values = {h: f"{tensor(h)}_new" if text.endswith(".clone()") else text for h, text in new.items()}
+    if len(new) > _FEW and new.keys() <= set(in_place):
+        lines += _write_all({tensor(holder): value for holder, value in values.items()})
+    else:
+        for holder, value in values.items():
+            lines += _write(tensor(holder), value, holder in in_place)
     return [*lines, f"return {output.target or returned(results)}"]
 
 
@@ -161,6 +166,17 @@ def _write(holder: str, value: str, in_place: bool) -> list[str]:
         f"    torch.autograd.graph.increment_version({holder})",
         "else:",
         f"    {holder}.copy_({value})",
+    ]
+
+
+def _write_all(values: Mapping[str, str]) -> list[str]:
+    """As :func:`_write` of all that is in place: autograd is told once, which takes as long as telling it of one."""
+    return [
+        f"_written = ({', '.join(f'({holder}, {value})' for holder, value in values.items())})",
+        "torch.autograd.graph.increment_version([holder for holder, value in _written if value is holder])",
+        "for holder, value in _written:",
+        "    if value is not holder:",
+        "        holder.copy_(value)",
     ]
 
 
