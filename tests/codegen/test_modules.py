@@ -1,5 +1,6 @@
 """Generated candidates for modules that nobody here made: what they return and what they leave behind, call by call."""
 
+import copy
 import functools
 import json
 import os
@@ -137,7 +138,8 @@ def test_every_write_is_in_every_body(name: str, language: str, pair_of: Callabl
 
     assert len(graph.nodes[-1].kwargs) == len(WRITES[name])
     for holder in graph.nodes[-1].kwargs:
-        write = re.compile(rf"^\s+{re.escape(pyname(holder))}\.copy_\(", re.M)
+        name = re.escape(pyname(holder))
+        write = re.compile(rf"^\s+{name}\.copy_\(|^\s+_written = .*\({name}, ", re.M)
         assert write.search(plain), holder
         assert write.search(kernels), holder
 
@@ -154,6 +156,29 @@ def test_an_optimizers_step_is_written_where_it_belongs(in_place: bool, tmp_path
     assert weight._version > version
     for maker in makers:
         pair.call(maker)
+
+
+def test_what_is_no_parameter_any_more_is_read_as_an_attribute(pair_of: Callable[[str], Pair]) -> None:
+    inputs, model = MODULES["basic_block_eval"][1][0](), copy.deepcopy(pair_of("basic_block_eval").kernel)
+    name = next(name for name, _ in model.named_parameters())
+    path, _, leaf = name.rpartition(".")
+    other, doubled = torch.nn.Module(), torch.nn.Parameter(2 * model.get_parameter(name).detach())
+    other.register_parameter(leaf, doubled)
+    want = torch.func.functional_call(model, {name: doubled}, tuple(inputs))
+    assert not torch.equal(model(*inputs), want)
+
+    torch.nn.utils.parametrize.register_parametrization(model.get_submodule(path), leaf, Doubled())
+    assert torch.equal(model(*inputs), want)
+
+    replaced = copy.deepcopy(pair_of("basic_block_eval").kernel)
+    parent, _, last = path.rpartition(".")
+    setattr(replaced.get_submodule(parent), last, other)
+    assert torch.equal(replaced(*inputs), want)
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return 2 * weight
 
 
 def test_a_result_that_is_also_kept_has_memory_of_its_own(pair_of: Callable[[str], Pair]) -> None:
