@@ -11,10 +11,17 @@ from dataclasses import replace
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts, sha256
 from ..machine.lease import Lease, Share
 from ..machine.roofline import roofline
-from ..machine.slices import in_slices
 from ..processes.messages import HOST, Done, Failure
 from ..processes.worker import Worker, WorkerDied
-from .baseline_compilation import BUILD_SECONDS, LATE_AFTER_SECONDS, WORK_SECONDS, build, missing, pending, upload
+from .baseline_compilation import (
+    BUILD_SECONDS,
+    LATE_AFTER_SECONDS,
+    WORK_SECONDS,
+    built_beside,
+    missing,
+    pending,
+    upload,
+)
 from .deaths import BaselinesDied, Deaths, dead
 from .inputs.input_sets import LEAST_BATCHES, InputSets
 from .launcher import Launcher
@@ -236,7 +243,7 @@ class BaselineProcess:
         worker, hand_over = self._worker, self.hand_over if may_be_late else None
         assert worker is not None
         limit_s = BUILD_SECONDS if hand_over is None else WORK_SECONDS
-        work = in_slices(lambda: build(name, worker), lease, worker.send, limit_s=limit_s)
+        work = built_beside(name, worker, lease, limit_s=limit_s)
         task = asyncio.create_task(work, name=f"compiling {name}")
         try:
             await asyncio.wait({task}, timeout=None if hand_over is None else LATE_AFTER_SECONDS)

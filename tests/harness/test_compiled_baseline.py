@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
+import torch._dynamo.utils
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.children.baseline import until_it_runs
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -26,6 +29,43 @@ async def test_a_compiled_baseline_is_kept(
     assert [(status.compiled > 0, status.kept) for status in report.statuses] == [(False, 0), (True, 0)]
 
     async with Device(pool, hardware, tmp_path, baselines=("eager", "compile")) as third_device:
+        # As on an accelerator, where it is compiled apart and what was begun stands still.
+        third_device._lease.drain_s = 0.01
         kept = (await third_device.baselines(problem, facts)).statuses[1]
 
     assert kept.ok and kept.compiled == 0 and kept.kept == report.statuses[1].compiled
+
+
+class Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return torch.relu(x) + self.calls
+
+
+async def test_a_compiled_graph_is_there_before_its_first_call_and_has_not_run() -> None:
+    model, x = Counts(), torch.randn(64)
+    call = torch.compile(model, dynamic=False)
+    graphs = torch._dynamo.utils.counters["stats"]
+    before = graphs["unique_graphs"]
+    with torch.no_grad():
+        until_it_runs(call, [x])
+        assert model.calls == 0 and graphs["unique_graphs"] == before + 1
+
+        assert torch.equal(call(x), torch.relu(x) + 1)
+        assert model.calls == 1 and graphs["unique_graphs"] == before + 1
+
+
+async def test_what_is_compiled_in_parts_runs_once_it_may() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(x)
+        torch._dynamo.graph_break()
+        return torch.tanh(y)
+
+    x = torch.randn(32)
+    compiled = torch.compile(call)
+    until_it_runs(compiled, [x])
+    assert torch.allclose(compiled(x), call(x))

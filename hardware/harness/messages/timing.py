@@ -65,6 +65,8 @@ class Build(Schema, frozen=True, kw_only=True, tag="build"):
     """Compile one baseline and run it on every uploaded copy."""
 
     name: str
+    runs: bool = True
+    """False: compile it as far as that goes before its first kernel runs. It is asked for once more, then."""
 
 
 class Built(Schema, frozen=True, kw_only=True, tag="built"):
