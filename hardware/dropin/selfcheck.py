@@ -21,9 +21,9 @@ from .constructor import by_position, call_once, made_on
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
-NOTHING, NEXT_TO = 1e-3, 0.1
+IN_FP32, IN_TF32 = (1e-6, 1e-3), (1e-3, 0.1)
 """What a submodule keeps is nothing but rounding where it is smaller than the first share of the largest like it beside
-it. In TF32, which rounds a thousand times as early as fp32, such a running mean errs relative to the second share."""
+it: such a running mean errs relative to the second share."""
 CALLS = 3
 ROUNDS = 7
 ROUND_SECONDS = 0.1
@@ -168,11 +168,12 @@ class Carried:
         for name, expected, answer in _named("input", right, got):
             yield self._compared(shape, name, expected, answer)
         states = list(states_of(reference, drop_in))
-        beside = _sizes_beside(states) if self.may_be_tf32() else {}
+        beside = _sizes_beside(states)
+        nothing, next_to = IN_TF32 if self.may_be_tf32() else IN_FP32
         for name, expected, answer in states:
             size = beside.get(_kind_of(name, expected), 0.0)
-            is_rounding = size and _typical(expected) < NOTHING * size
-            yield self._compared(shape, name, expected, answer, least=NEXT_TO * size if is_rounding else 0.0)
+            is_rounding = size and _typical(expected) < nothing * size
+            yield self._compared(shape, name, expected, answer, least=next_to * size if is_rounding else 0.0)
         size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
         if size <= MOST_FOLLOWED:
             for name, expected, answer in _gradients(*self.pair(), inputs):

@@ -18,7 +18,7 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, InTF32, _Contract
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
-from kernelswarm.hardware.dropin.selfcheck import Carried
+from kernelswarm.hardware.dropin.selfcheck import Carried, error_of
 from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32
 from kernelswarm.schemas import StateFact, Verdict, VerifyReport
@@ -186,11 +186,31 @@ def get_inputs(): return [torch.randn(4, 16, 12, 12)]
 def get_init_inputs(): return []
 """
 """What a batch norm keeps of a convolution of another's output: a mean that is zero but for rounding."""
+OTHERWISE = "nn.functional.conv2d(self.before(x).flip(1), self.conv.weight.flip(1))"
 ROUNDED = """
 def rounded(tensor):
     bits = tensor.detach().clone().view(torch.int32)
     return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
 """
+
+
+async def test_a_mean_that_is_nothing_but_rounding_may_be_rounded_otherwise(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    right = copy_of(ZERO_MEAN).replace("self.conv(self.before(x))", OTHERWISE)
+    shifted = right.replace("return self.after(", "self.after.running_mean.add_(1e-6)\n        return self.after(")
+    for name, candidate, what in (("rounded_otherwise", right, []), ("shifted", shifted, ["after.running_mean"])):
+        (tmp_path / f"{name}.py").write_text((await make(ZERO_MEAN, candidate)).text)
+        contract = _Contract(name, nullcontext)
+        reference, drop_in = contract._side(0), contract._side(1)
+        with torch.no_grad():
+            reference.call(*reference.inputs), drop_in.call(*drop_in.inputs)
+        means = [side.call.after.running_mean for side in (reference, drop_in)]
+        assert error_of(*means) > 0.1
+        assert ("errs by" in contract.check("state").detail) == bool(what)
+        checks = [check["what"] for check in contract._carried.checks("main") if not check["ok"]]
+        assert checks == [f"state {path}" for path in what]
 
 
 async def test_a_mean_that_is_nothing_but_rounding_may_be_that_of_tf32(
