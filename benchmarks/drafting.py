@@ -20,7 +20,8 @@ from typing import Any
 from _shared import ROOT, table
 
 from kernelswarm.agents.synthesizer.backend import Request
-from kernelswarm.agents.synthesizer.drafting import Drafters, drafted
+from kernelswarm.agents.synthesizer.drafting import Drafters
+from kernelswarm.codegen import Generator
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.schemas import Intent, MemoryOperator, NodePlanned, ProblemFacts, Work
 
@@ -95,12 +96,17 @@ async def lateness(draft: Callable[[Request], Awaitable[Any]], layers: int) -> d
     return {"seconds": round(seconds, 2), "mean_ms": round(sum(late) / len(late), 2), "most_ms": round(max(late), 1)}
 
 
+def in_this_process(request: Request) -> Any:
+    """The same draft by a thread."""
+    return Generator().propose(request.facts, request.hardware, request.plan, None, (), language=request.language)
+
+
 async def beside_the_loop(layers: int) -> dict[str, dict[str, float]]:
     """The same drafts in threads, and in processes."""
     drafters = Drafters()
     try:
         return {
-            "threads": await lateness(lambda request: asyncio.to_thread(drafted, request), layers),
+            "threads": await lateness(lambda request: asyncio.to_thread(in_this_process, request), layers),
             "processes": await lateness(drafters.draft, layers),
         }
     finally:

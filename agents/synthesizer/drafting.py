@@ -11,19 +11,20 @@ import signal
 import socket
 import sys
 import traceback
+from collections import deque
 
 import msgspec
 
 from ...codegen import Exhausted, Generator, Proposal
 from ...hardware.processes import linux, subprocesses, wire
 from ...hardware.processes.channel import Channel
-from ...schemas import sha256
+from ...schemas import Config, HardwareFacts, NodePlanned, ProblemFacts, Skill, sha256
 from .backend import Attempt, Request
 
 CORES_FOR_ONE = 4
 MOST = 4
-TRIES = 2
-"""A process may be killed by somebody else once."""
+KEPT = 8
+"""Problems that both sides know."""
 
 
 class Defect(msgspec.Struct, frozen=True, tag=True):
@@ -36,6 +37,20 @@ class Defect(msgspec.Struct, frozen=True, tag=True):
 Draft = Proposal | Exhausted | Defect
 
 
+class Order(msgspec.Struct, frozen=True):
+    """What the generator is asked: of other candidates their configs and hashes, not their sources."""
+
+    facts: msgspec.Raw
+    hardware: HardwareFacts
+    plan: NodePlanned
+    parent: Config | None
+    tried: list[Config]
+    skills: tuple[Skill, ...]
+    sources: set[str]
+    second: Config | None
+    language: str
+
+
 class Drafters:
     """The processes of one supervisor; each is started when all others are at work, and ends with it."""
 
@@ -43,29 +58,57 @@ class Drafters:
         """``most`` at once; 0: by the number of cores."""
         self._turns = asyncio.Semaphore(most or max(1, min(MOST, (os.cpu_count() or 1) // CORES_FOR_ONE)))
         self._idle: list[_Drafter] = []
+        self._facts: deque[tuple[ProblemFacts, msgspec.Raw]] = deque(maxlen=KEPT)
+        """Those that were sent last, and their bytes: a session's are the same each time."""
+        self._is_closed = False
 
     async def draft(self, request: Request) -> Draft:
         """What the generator answers; cancelled, it writes no further.
 
         Raises:
-            EOFError: the process ended, whichever it was.
+            EOFError, OSError: the process ended, and another one did, too.
         """
+        try:
+            order = wire.frame(self._order(request))
+        except (OverflowError, RecursionError, UnicodeError) as error:
+            return Defect(f"{type(error).__name__}: {error}", traceback.format_exc())
         async with self._turns:
-            for number in range(TRIES):
-                drafter = self._idle.pop() if self._idle else await _Drafter.started()
-                try:
-                    draft = await drafter.draft(request)
-                except BaseException as error:
-                    await drafter.close()
-                    if not isinstance(error, EOFError | OSError) or number == TRIES - 1:
-                        raise
-                else:
-                    self._idle.append(drafter)
-                    return draft
-        raise AssertionError("the last try has raised")
+            with contextlib.suppress(EOFError, OSError):
+                return await self._drafted(self._idle.pop() if self._idle else await _Drafter.started(), order)
+            return await self._drafted(await _Drafter.started(), order)
+
+    def _order(self, request: Request) -> Order:
+        parent = parent_of(request)
+        facts = next((raw for sent, raw in self._facts if sent is request.facts), None)
+        if facts is None:
+            facts = msgspec.Raw(msgspec.msgpack.encode(request.facts))
+            self._facts.append((request.facts, facts))
+        return Order(
+            facts=facts,
+            hardware=request.hardware,
+            plan=request.plan,
+            parent=parent.recipe if parent else None,
+            tried=[attempt.recipe for attempt in request.tried if attempt.source],
+            skills=request.skills,
+            sources={sha256(attempt.source) for attempt in request.tried},
+            second=(request.second.recipe or None) if request.second and parent else None,
+            language=request.language,
+        )
+
+    async def _drafted(self, drafter: "_Drafter", order: bytes) -> Draft:
+        try:
+            draft = await drafter.draft(order)
+        except BaseException:
+            await drafter.close()
+            raise
+        self._idle.append(drafter)
+        if self._is_closed:
+            await self.close()
+        return draft
 
     async def close(self) -> None:
-        """End those that are idle; who waits for another one is cancelled before."""
+        """End those that are idle, and each of the others once it has answered."""
+        self._is_closed = True
         while self._idle:
             await self._idle.pop().close()
 
@@ -89,8 +132,8 @@ class _Drafter:
             raise
         return cls(process, channel)
 
-    async def draft(self, request: Request) -> Draft:
-        await self._channel.send(request)
+    async def draft(self, order: bytes) -> Draft:
+        await self._channel.send_framed(order)
         draft: Draft
         draft, _ = await self._channel.receive(Draft)
         return draft
@@ -102,30 +145,29 @@ class _Drafter:
         await subprocesses.reaped(self._process)
 
 
-def drafted(request: Request) -> Draft:
-    """What the generator proposes, in this process."""
-    parent = parent_of(request)
-    try:
-        return Generator().propose(
-            request.facts,
-            request.hardware,
-            request.plan,
-            parent.recipe if parent else None,
-            [attempt.recipe for attempt in request.tried if attempt.source],
-            request.skills,
-            {sha256(attempt.source) for attempt in request.tried},
-            (request.second.recipe or None) if request.second and parent else None,
-            request.language,
-        )
-    except Exception as error:  # noqa: BLE001 - whatever it is, it becomes data
-        return Defect(f"{type(error).__name__}: {error}", traceback.format_exc())
-
-
 def parent_of(request: Request) -> Attempt | None:
     """The node to start from: its own backend may be another one, then its config means nothing here."""
     if not request.plan.parent or not request.lineage:
         return None
     return request.lineage[0] if request.lineage[0].recipe else None
+
+
+def proposed(order: Order, facts: ProblemFacts) -> Draft:
+    """What the generator answers, in this process."""
+    try:
+        return Generator().propose(
+            facts,
+            order.hardware,
+            order.plan,
+            order.parent,
+            order.tried,
+            order.skills,
+            order.sources,
+            order.second,
+            order.language,
+        )
+    except Exception as error:  # noqa: BLE001 - whatever it is, it becomes data
+        return Defect(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
 def main(descriptor: int) -> None:
@@ -134,11 +176,18 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Candidates may be timed meanwhile.
     os.nice(linux.LESS_URGENT)
+    # What the generator knows of a graph it knows by the object.
+    latest: deque[tuple[bytes, ProblemFacts]] = deque(maxlen=KEPT)
     with socket.socket(fileno=descriptor) as supervisor, contextlib.suppress(EOFError, ConnectionError):
         while True:
-            request: Request
-            request, _ = wire.receive(supervisor, Request)
-            wire.send(supervisor, drafted(request))
+            order: Order
+            order, _ = wire.receive(supervisor, Order)
+            described = bytes(order.facts)
+            facts = next((facts for known, facts in latest if known == described), None)
+            if facts is None:
+                facts = msgspec.msgpack.decode(described, type=ProblemFacts)
+                latest.append((described, facts))
+            wire.send(supervisor, proposed(order, facts))
 
 
 if __name__ == "__main__":

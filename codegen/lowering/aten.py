@@ -13,7 +13,7 @@ from .views import VIEWS
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "complex", "len", "os", "json",
           "platform", "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks",
-          "starts", "kept", "launched", "_values"}  # fmt: skip
+          "starts", "kept", "launched", "_values", "_read", "_written", "holder", "value"}  # fmt: skip
 
 
 def pyname(name: str) -> str:

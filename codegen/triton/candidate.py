@@ -82,7 +82,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
     graphs = passes_of(facts, graph)
     bounds = ErrorBounds.of_problem(facts)
     plans = tuple(gpu_plan(pass_graph, settings, PREFIXES[name], bounds) for name, pass_graph in graphs.items())
-    libraries = share_repeated([triton_library(plan, settings) for plan in plans])
+    libraries = share_repeated([triton_library(plan, settings, facts.shapes[1:]) for plan in plans])
     written = [
         _Written(name, *members)
         for name, members in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)

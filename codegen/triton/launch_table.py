@@ -39,7 +39,7 @@ class LaunchTable:
         main = {name: source.example for name, source in graph.symbols.items()}
         self.sizes: list[dict[str, int]] = []
         self.entries: dict[Any, dict[str, Any]] = {}
-        for symbols in (main, *(main | _sizes_at(shape, graph) for shape in shapes)):
+        for symbols in (main, *(main | sizes_at(shape, graph) for shape in shapes)):
             more = dict(self._entries(symbols)) if all(symbols.values()) and symbols not in self.sizes else {}
             if more and (not self.sizes or len(self.entries.keys() | more.keys()) <= most):
                 self.sizes.append(symbols)
@@ -143,7 +143,7 @@ def _spelled(text: str, launch: Launch) -> str:
     return re.sub(r"\bBLOCK\b", lambda _: f"({block})", text)
 
 
-def _sizes_at(shape: ShapeFacts, graph: Graph) -> dict[str, int]:
+def sizes_at(shape: ShapeFacts, graph: Graph) -> dict[str, int]:
     """Values of the symbols that are sizes of the inputs at ``shape``; what an input gives as a number is not known."""
     inputs = {fact.name: fact.shape for fact in shape.inputs}
     sizes = {

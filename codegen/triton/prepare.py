@@ -28,6 +28,12 @@ class Sizes:
     """Sizes at the main shape: what decides how a kernel is cut."""
 
     symbols: dict[str, int]
+    others: tuple[dict[str, int], ...] = ()
+    """At the problem's further shapes, as far as they are known."""
+
+    def most(self, p: Poly) -> int:
+        """The largest value of a size polynomial at any shape of the problem."""
+        return max(self.of(p), *(Sizes(symbols).of(p) for symbols in self.others), 1)
 
     def is_backed(self, p: Poly) -> bool:
         """Whether it does not depend on the data."""
@@ -60,8 +66,10 @@ _WIDE_ROWS = 128
 """Rows that a program of a column reduction takes at once, where the settings do not say."""
 
 
-_HELD_PART, _HELD = 256, 2048
+HELD_PART, _HELD = 256, 2048
 """Longest columns that are held in registers: the shorter ones always, the others where few programs are at work."""
+HELD_ELEMENTS = 1 << 17
+"""Elements of the longer ones that a program may be asked to hold at other sizes: 128 a thread."""
 BUSY = 4
 """Programs that keep a multiprocessor busy."""
 _WORTH_KEEPING = 4
@@ -157,7 +165,7 @@ def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buff
     count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
     length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
     columns = is_columns(kernel)
-    if columns and not settings.split and columns_held(kernel, length, count, settings):
+    if columns and not settings.split and columns_held(kernel, sizes, settings):
         return [_tile(kernel)]
     programs = -(-count // (settings.rows or _WIDE_ROWS)) if columns else count
     parts = settings.split or _parts(programs, length, columns, 2 * settings.multiprocessors)
@@ -185,19 +193,22 @@ def memory_passes(kernel: Kernel) -> int:
     )
 
 
-def columns_held(kernel: Kernel, length: int, count: int, settings: GpuSettings) -> int:
-    """How many of ``count`` columns of ``length`` elements a program holds in registers, because they are read again.
+def columns_held(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> int:
+    """How many columns a program holds in registers, because they are read again; 0 if it holds none.
 
-    0 if it holds none. A batch norm of few places takes one kernel then instead of three, and reads them once: of ten
-    images of 14 x 14 each of the three has less to do than it takes to start.
+    A batch norm of few places takes one kernel then instead of three, and reads them once: of ten images of 14 x 14
+    each of the three has less to do than it takes to start.
     """
-    width = power(length)
-    if settings.row == "loop" or width > _HELD or memory_passes(kernel) == 1:
+    length = product(kernel.dims[d] for d in kernel.inner)
+    width, count = power(sizes.of(length)), sizes.of(product(kernel.dims[d] for d in kernel.outer))
+    is_known = sizes.is_backed(length) and width <= _HELD
+    if settings.row == "loop" or not is_known or memory_passes(kernel) == 1:
         return 0
-    if width <= _HELD_PART:
+    if width <= HELD_PART:
         return settings.rows or min(128, 8192 // width, power(count))
     rows = settings.rows or min(1 << 14 >> (width.bit_length() - 1), power(count))
-    return rows if count <= rows * BUSY * settings.multiprocessors else 0
+    fits = count <= rows * BUSY * settings.multiprocessors and sizes.most(length) * rows <= HELD_ELEMENTS
+    return rows if fits else 0
 
 
 def _is_interleaved(kernel: Kernel) -> bool:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from ..ir.poly import product
 from .power_of_two_split import can_split_rows, row_split_of
-from .prepare import BUSY, Sizes, Tile, columns_held, is_columns, memory_passes, power
+from .prepare import BUSY, HELD_ELEMENTS, HELD_PART, Sizes, Tile, columns_held, is_columns, power
 from .tunables import GpuSettings
 
 WHOLE_LIMIT = 1 << 16
 """Longest row that a program may be asked to hold."""
 
-_TILE_LIMIT, _HELD_LIMIT = 1 << 20, 1 << 17
-"""Elements of columns that a program may be asked for: the most that Triton takes, and 128 a thread to be held."""
+_TILE_LIMIT = 1 << 20
+"""Elements of a tile: Triton takes no more."""
 _WIDEST = 256
 """Most columns of a program that goes over them in blocks."""
 _LONG = 1 << 15
@@ -34,6 +34,8 @@ class Shape:
     """Programs in all, each taking many tiles; 0: one program for each tile."""
     row_split: tuple[int, ...] = ()
     """Lengths of the parts of a whole row's power-of-two split; empty: the row is held as one."""
+    longest: int = WHOLE_LIMIT
+    """The longest row that a program made for whole rows may be asked for; others go to PyTorch."""
 
     @property
     def flat(self) -> bool:
@@ -48,7 +50,7 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
     persistent = settings.programs
     columns = is_columns(kernel)
     if columns:
-        return _shape_of_columns(kernel, length, count, settings)
+        return _shape_of_columns(kernel, length, count, columns_held(kernel, sizes, settings), settings)
     whole = _is_whole(kernel, length, settings)
     width = power(length) if whole else (settings.block or (4096 if length <= _LONG else 8192))
     rows = settings.rows or (_rows(width, count) if whole else 1)
@@ -57,11 +59,12 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
     return Shape(rows if kernel.outer else 1, 0 if whole else max(16, width), False, persistent, row_split)
 
 
-def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettings) -> Shape:
+def _shape_of_columns(kernel: Tile, length: int, count: int, held: int, settings: GpuSettings) -> Shape:
     width = power(length)
-    held = columns_held(kernel, length, count, settings)
     if held or length <= 32:
-        return Shape(max(held or settings.rows or min(128, power(count)), 2), 0, True, settings.programs)
+        rows = max(held or settings.rows or min(128, power(count)), 2)
+        longest = (HELD_ELEMENTS if width > HELD_PART else _TILE_LIMIT) // rows
+        return Shape(rows, 0, True, settings.programs, longest=longest)
     # Few elements a thread and many threads: a maximum over 4096 elements of 524,160 columns, 128 at once, took 4.1 ms
     # with 16 elements a thread, 2.7 with 8, 2.4 with 4 (H200).
     rows = max(settings.rows or _columns_at_once(count, BUSY * settings.multiprocessors), 2)
@@ -78,13 +81,6 @@ def _columns_at_once(count: int, programs: int) -> int:
     while rows > 32 and count // rows < programs:
         rows //= 2
     return min(rows, power(count))
-
-
-def longest(kernel: Tile, shape: Shape) -> int:
-    """The longest row that a program of a kernel made for whole rows may be asked for; others go to PyTorch."""
-    if shape.columns:
-        return (_HELD_LIMIT if memory_passes(kernel) > 1 else _TILE_LIMIT) // shape.rows
-    return sum(shape.row_split) or WHOLE_LIMIT
 
 
 def _length(kernel: Tile, sizes: Sizes) -> int:

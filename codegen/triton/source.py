@@ -1,9 +1,9 @@
 """Every generated kernel of a plan as Triton, and how the host wrapper launches them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...schemas import Node
+from ...schemas import Node, ShapeFacts
 from ..ir.loops import Buffer, Kernel, RecurrentKernel, SpecialKernel, buffers_read
 from ..ir.poly import product
 from ..ir.printing import python_poly
@@ -16,13 +16,14 @@ from .chain import CHAIN, chain_kernel
 from .convolution import CONVOLUTION, Convolution, convolution_kernels, convolution_user
 from .function_text import function_text, names_fixed, symbols_of, tensors_of
 from .launch import Launch, TritonKernel, settled
+from .launch_table import sizes_at
 from .library_products import product_kernel
 from .points import PointShape, PointWriter, shape_of_points
 from .prepare import Sizes, Tile, prepare
 from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .recurrence import recurrence_kernel
-from .row_shape import Shape, longest, shape_of_tile
+from .row_shape import Shape, shape_of_tile
 from .rows import RowWriter
 from .scan import scan_kernel
 from .split_3xtf32 import Split3xTF32Writer, splits_3xtf32, with_room
@@ -58,9 +59,9 @@ class TritonLibrary:
         return [kernel for kernels in (*self.replaced.values(), *self.kernels.values()) for kernel in kernels]
 
 
-def triton_library(plan: Plan, settings: GpuSettings) -> TritonLibrary:
-    """Print all kernels of a plan."""
-    printer = _Printer(plan, settings)
+def triton_library(plan: Plan, settings: GpuSettings, shapes: Sequence[ShapeFacts] = ()) -> TritonLibrary:
+    """Print all kernels of a plan for a problem with further ``shapes``."""
+    printer = _Printer(plan, settings, shapes)
     for node in plan.externs:
         if node.target in TEMPLATES:
             printer.template(node)
@@ -81,10 +82,11 @@ def triton_library(plan: Plan, settings: GpuSettings) -> TritonLibrary:
 class _Printer:
     """Prints kernels one after the other; ``library`` holds what has been printed."""
 
-    def __init__(self, plan: Plan, settings: GpuSettings) -> None:
+    def __init__(self, plan: Plan, settings: GpuSettings, shapes: Sequence[ShapeFacts]) -> None:
         self.plan = plan
         self.settings = settings
-        self.sizes = Sizes({name: source.example for name, source in plan.graph.symbols.items()})
+        main = {name: source.example for name, source in plan.graph.symbols.items()}
+        self.sizes = Sizes(main, tuple(main | sizes_at(shape, plan.graph) for shape in shapes))
         self.needs = TritonNeeds(settings.math, has_subnormals=bool(deciding_exponentials(plan.graph)))
         self.library = TritonLibrary("", {}, {}, [], set(), {})
 
@@ -208,7 +210,7 @@ def _kernel(
             grid = f"min({shape.persistent}, {grid})"
         constants, warps = _constants(shape, length, writer.width)
         if not shape.block and not length.isdigit():
-            conditions.append(f"{length} <= {longest(kernel, shape)}")
+            conditions.append(f"{length} <= {sum(shape.row_split) or shape.longest}")
         fixed = names_fixed(kernel.dims[1:]) | names_fixed([kernel.dims[d] for d in kernel.inner])
     sizes_read = sorted(symbols_of(kernel))
     numbers += [(name, name) for name in sizes_read]

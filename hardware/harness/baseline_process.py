@@ -74,6 +74,8 @@ class BaselineProcess:
         """Takes a baseline that holds up the others, with the process that compiles it; None: it is waited for."""
         self.report: BaselineReport | None = None
         self.deaths = Deaths()
+        self._preparing: asyncio.Task[object] | None = None
+        """Who has the guard."""
 
     @property
     def cache_key(self) -> str:
@@ -101,6 +103,7 @@ class BaselineProcess:
             ReferenceDied: not even eager can be timed; a second time it is raised at once.
         """
         async with self._guard:
+            self._preparing = asyncio.current_task()
             if self.report is None or not self._is_ready or self.joining:
                 self.report = await self.deaths.prepared(lambda: self._prepared(facts, lease))
             return self.report
@@ -356,9 +359,18 @@ class BaselineProcess:
                 await ask_reference(self._worker, Warm(calls=supply.most_calls, name=name), Done, seconds=BUILD_SECONDS)
         self._implementations += [implementation(name, self._time, supply.most_calls) for name in names]
 
-    async def _time(self, command: Time) -> Timed:
-        if self._worker is None:
+    def _check_ready(self) -> None:
+        """Whoever has the machine must not wait for a process that stands still for him while it is made ready.
+
+        Raises:
+            BaselinesDied: it is gone, or another one takes its place.
+        """
+        if self._worker is None or (self._guard.locked() and asyncio.current_task() is not self._preparing):
             raise BaselinesDied("the baselines' process is gone")
+
+    async def _time(self, command: Time) -> Timed:
+        self._check_ready()
+        assert self._worker is not None
         if self._process is None:
             timed, _ = await self.deaths.answered(
                 ask_reference(self._worker, command, Timed, seconds=BATCH_SECONDS), self._worker
@@ -374,6 +386,7 @@ class BaselineProcess:
         return self.count(await self._batch(batch))
 
     async def _batch(self, command: Batch) -> TimedBatch:
+        self._check_ready()
         if self._process is None:
             raise BaselinesDied("the baselines' process is gone")
         batch = await self.deaths.answered(

@@ -38,7 +38,10 @@ class Channel:
         Raises:
             OSError: the other end is gone.
         """
-        data = wire.frame(message)
+        await self.send_framed(wire.frame(message), descriptors)
+
+    async def send_framed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send what :func:`.wire.frame` has made of a message, as :meth:`send` does."""
         while True:
             try:
                 sent = socket.send_fds(self._socket, [data], list(descriptors))

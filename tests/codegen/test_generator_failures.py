@@ -12,8 +12,10 @@ import pytest
 
 import given
 from kernelswarm.agents.synthesizer.backend import Answer, Request
+from kernelswarm.agents.synthesizer.drafting import Drafters
 from kernelswarm.agents.synthesizer.generator import GeneratorBackend
 from kernelswarm.cli.display.terminal import TRACEBACK_CHARACTERS, _end_of_traceback
+from kernelswarm.codegen import Proposal
 from kernelswarm.schemas import Graph, Intent, MemoryOperator, NodePlanned, Ref, SynthesisFailed
 
 
@@ -92,13 +94,34 @@ async def test_a_draft_that_is_cancelled_leaves_no_process_and_the_next_one_is_w
     assert children() == before
 
 
-async def test_a_draft_is_written_although_the_process_was_killed() -> None:
-    backend, before = GeneratorBackend(), children()
-    first = await backend.synthesize(request(chain(3)))
+async def test_a_draft_is_written_although_all_processes_were_killed() -> None:
+    drafters, before = Drafters(2), children()
+    first, _ = await asyncio.gather(*(drafters.draft(request(chain(3))) for _ in range(2)))
     for pid in children() - before:
         os.kill(pid, signal.SIGKILL)
-    assert await backend.synthesize(request(chain(3))) == first
-    await backend.close()
+    assert await drafters.draft(request(chain(3))) == first
+    await drafters.close()
+    assert children() == before
+
+
+async def test_who_is_closed_while_it_writes_leaves_no_process() -> None:
+    drafters, before = Drafters(1), children()
+    drafting = asyncio.create_task(drafters.draft(request(chain(300))))
+    while not children() - before:  # noqa: ASYNC110 - the process tells nobody that it is there
+        await asyncio.sleep(0.01)
+    await drafters.close()
+    assert isinstance(await drafting, Proposal)
+    assert children() == before
+
+
+async def test_what_cannot_be_sent_is_a_defect() -> None:
+    too_large = graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.call("y", "add.Tensor", (Ref(name="x"), 1 << 70), "s0", "s1"),
+        outputs=["y"],
+    )
+    failed = failure(await GeneratorBackend().synthesize(request(too_large)))
+    assert failed.reason.startswith("the generator has a defect: OverflowError")
 
 
 def test_of_a_long_traceback_the_end_is_shown() -> None:

@@ -36,6 +36,7 @@ COMPILED = [
     "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
     "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
     "welford_parts_of_columns", "welford_parts_of_planes", "welford_parts_with_channels_last", "held_columns",
+    "columns_too_long_to_be_held",
     "rows_in_powers_of_two", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
     "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
     "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "split_3xtf32",
@@ -96,6 +97,11 @@ def test_numbers_are_those_of_eager(report, name):
     assert report[name]["differences"] == []
     assert report[name]["kernels"] > 0
     assert "input 0" not in report[name]["fallbacks"]
+
+
+def test_no_shape_of_the_problem_is_too_long_to_be_held(report):
+    assert "input 1" not in report["columns_too_long_to_be_held"]["fallbacks"]
+    assert report["columns_too_long_to_be_held"]["kernels"] > 1
 
 
 @EACH

@@ -133,6 +133,11 @@ def held_columns(x):
     return torch.relu((x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5)), x.std(0, correction=0)
 
 
+@case(lambda: [r(300, 12) + 2], lambda: [r(9000, 12) - 2], lambda: [r(2, 12)])
+def columns_too_long_to_be_held(x):
+    return torch.relu((x - x.mean(0)) * torch.rsqrt(x.var(0, correction=0) + 1e-5))
+
+
 @case(lambda: [r(1500, 20) * 3 + 40], lambda: [r(1499, 35) - 70], lambda: [r(4, 5)], variance="welford", split=11)
 def welford_parts_of_columns(x):
     return (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5), x.std(0, correction=0)

@@ -3,11 +3,15 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.baseline_process import BaselineProcess
+from kernelswarm.hardware.harness.deaths import BaselinesDied
+from kernelswarm.hardware.harness.messages.timing import Time
 from kernelswarm.hardware.processes.worker import Worker
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Verdict
@@ -55,3 +59,13 @@ async def test_a_timing_does_not_wait_for_the_end_of_a_verification(
     verified = await verifying
     await device.forget(problem)
     assert timings > 3 and verified.verdict is Verdict.correct
+
+
+async def test_who_has_the_machine_does_not_wait_for_baselines_that_are_made_ready_anew() -> None:
+    timing = object.__new__(BaselineProcess)
+    timing._guard, timing._preparing, timing._worker = asyncio.Lock(), None, cast(Any, object())
+    async with timing._guard:
+        with pytest.raises(BaselinesDied):
+            await timing._time(Time(calls=1, name="eager"))
+        timing._preparing = asyncio.current_task()
+        timing._check_ready()
