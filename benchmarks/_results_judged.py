@@ -114,7 +114,7 @@ def _as_a_call(row: Mapping[str, str]) -> str:
         return "-"
     name = min(names, key=lambda name: float(row[f"call_{name}_speedup"]))
     median, low, high = (float(row[f"call_{name}_{key}"]) for key in ("speedup", "low", "high"))
-    return f"{ratio(median)} ({low:.2f} to {high:.2f})"
+    return f"{ratio(median)} ({low:.1f} to {high:.1f})"
 
 
 def _row(row: Mapping[str, str]) -> list[str]:
