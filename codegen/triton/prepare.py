@@ -66,10 +66,10 @@ _WIDE_ROWS = 128
 """Rows that a program of a column reduction takes at once, where the settings do not say."""
 
 
-HELD_PART, _HELD = 256, 2048
+_HELD_PART, _HELD = 256, 2048
 """Longest columns that are held in registers: the shorter ones always, the others where few programs are at work."""
-HELD_ELEMENTS = 1 << 17
-"""Elements of the longer ones that a program may be asked to hold at other sizes: 128 a thread."""
+HELD_AT_ONCE, HELD_ELEMENTS = 1 << 14, 1 << 17
+"""Elements of the longer ones that a program holds, and of any that it may be asked to hold at other sizes."""
 BUSY = 4
 """Programs that keep a multiprocessor busy."""
 _WORTH_KEEPING = 4
@@ -204,11 +204,11 @@ def columns_held(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> int:
     is_known = sizes.is_backed(length) and width <= _HELD
     if settings.row == "loop" or not is_known or memory_passes(kernel) == 1:
         return 0
-    if width <= HELD_PART:
-        return settings.rows or min(128, 8192 // width, power(count))
-    rows = settings.rows or min(1 << 14 >> (width.bit_length() - 1), power(count))
-    fits = count <= rows * BUSY * settings.multiprocessors and sizes.most(length) * rows <= HELD_ELEMENTS
-    return rows if fits else 0
+    most = 8192 // width if width <= _HELD_PART else HELD_AT_ONCE // width
+    rows = max(settings.rows or min(most, 128, power(count)), 2)
+    if width > _HELD_PART and count > rows * BUSY * settings.multiprocessors:
+        return 0
+    return rows if sizes.most(length) * rows <= HELD_ELEMENTS else 0
 
 
 def _is_interleaved(kernel: Kernel) -> bool:

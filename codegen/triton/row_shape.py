@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ..ir.poly import product
 from .power_of_two_split import can_split_rows, row_split_of
-from .prepare import BUSY, HELD_ELEMENTS, HELD_PART, Sizes, Tile, columns_held, is_columns, power
+from .prepare import BUSY, HELD_ELEMENTS, Sizes, Tile, columns_held, is_columns, power
 from .tunables import GpuSettings
 
 WHOLE_LIMIT = 1 << 16
@@ -62,8 +62,8 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
 def _shape_of_columns(kernel: Tile, length: int, count: int, held: int, settings: GpuSettings) -> Shape:
     width = power(length)
     if held or length <= 32:
-        rows = max(held or settings.rows or min(128, power(count)), 2)
-        longest = (HELD_ELEMENTS if width > HELD_PART else _TILE_LIMIT) // rows
+        rows = held or max(settings.rows or min(128, power(count)), 2)
+        longest = (HELD_ELEMENTS if held else _TILE_LIMIT) // rows
         return Shape(rows, 0, True, settings.programs, longest=longest)
     # Few elements a thread and many threads: a maximum over 4096 elements of 524,160 columns, 128 at once, took 4.1 ms
     # with 16 elements a thread, 2.7 with 8, 2.4 with 4 (H200).

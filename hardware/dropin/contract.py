@@ -8,7 +8,6 @@ the harness, which has walls, gives it files that nobody has judged.
 
 import argparse
 import contextlib
-import dataclasses
 import importlib
 import io
 import json
@@ -25,7 +24,7 @@ import torch
 from ...schemas import ContractProperty
 from .conditions import leaves
 from .properties import ESSENTIAL, PROPERTIES
-from .selfcheck import Carried, copied, error_of, mapped
+from .selfcheck import Carried, copied, error_of
 from .sides import NotApplicable, Side
 
 InTF32 = Callable[[], contextlib.AbstractContextManager[object]]
@@ -59,14 +58,6 @@ def check(path: Path, in_tf32: InTF32 = contextlib.nullcontext) -> tuple[Contrac
         sys.path.remove(str(path.parent))
 
 
-def _nudged(tensor: torch.Tensor) -> torch.Tensor:
-    """With the last bit of every other number changed."""
-    if tensor.dtype not in (torch.float32, torch.float64) or tensor.requires_grad:
-        return tensor
-    places = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape) % 2
-    return tensor * (1 + places * torch.finfo(tensor.dtype).eps)
-
-
 class _Contract:
     """One finished file, imported."""
 
@@ -90,8 +81,8 @@ class _Contract:
         try:
             answer = action(self._side(1))
             wrong = self._difference(expected, answer)
-            if wrong:
-                wrong = self._difference(expected, answer, self._rounded_otherwise(action))
+            if wrong and self._carried.may_be_tf32():
+                wrong = self._difference(expected, answer, self._in_other_precisions(action))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_error_text(error)}"
         return ContractProperty(name=name, ok=not wrong, is_essential=name in ESSENTIAL, detail=wrong)
@@ -120,21 +111,16 @@ class _Contract:
         finally:
             sys.modules.update(modules)
 
-    def _rounded_otherwise(self, action: Callable[[Side], Any]) -> list[Any]:
-        """What the reference does with inputs of other last bits, and where no convolution runs in TF32, or each does.
+    def _in_other_precisions(self, action: Callable[[Side], Any]) -> list[Any]:
+        """What the reference does where no convolution runs in TF32, and where each does that may.
 
-        A mean that is zero is nothing but rounding. Which convolutions run in TF32 differs by sizes and order of
-        memory, and it rounds thousands of times as early.
+        Which of them do differs by sizes and order of memory. A mean that is zero is nothing but rounding, and in TF32
+        thousands of times as far from it.
         """
-        results = []
-        with contextlib.suppress(Exception):
-            side = self._side(0)
-            results.append(action(dataclasses.replace(side, inputs=mapped(side.inputs, _nudged))))
-        if self._carried.may_be_tf32():
-            results.append(self._in_full_precision(action))
-            # Tracing and compiling meet a mode that they do not know.
-            with contextlib.suppress(Exception), self._in_tf32():
-                results.append(action(self._side(0)))
+        results = [self._in_full_precision(action)]
+        # Tracing and compiling meet a mode that they do not know.
+        with contextlib.suppress(Exception), self._in_tf32():
+            results.append(action(self._side(0)))
         return results
 
     def _in_full_precision(self, action: Callable[[Side], Any]) -> Any:
@@ -149,7 +135,7 @@ class _Contract:
     def _difference(self, expected: Any, answer: Any, others: Sequence[Any] = ()) -> str:
         """In which way two results differ; empty if they do not.
 
-        With ``others``, which the reference gives as well: by more than several times the reference's own error.
+        With what the reference gives in ``others`` precisions: by more than several times the reference's own error.
         """
         expected_leaves, answer_leaves = leaves(expected), leaves(answer)
         if len(expected_leaves) != len(answer_leaves):

@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -168,7 +168,7 @@ class Carried:
         for name, expected, answer in _named("input", right, got):
             yield self._compared(shape, name, expected, answer)
         states = list(states_of(reference, drop_in))
-        beside = _sizes_beside(states)
+        beside = _sizes_beside((name, expected) for name, expected, _ in states)
         nothing, next_to = IN_TF32 if self.may_be_tf32() else IN_FP32
         for name, expected, answer in states:
             size = beside.get(_kind_of(name, expected), 0.0)
@@ -252,14 +252,29 @@ def _kind_of(name: str, value: Any) -> tuple[str, Any]:
     return name.removeprefix("state ").rpartition(".")[0], getattr(value, "shape", None)
 
 
-def _sizes_beside(states: list[tuple[str, Any, Any]]) -> dict[tuple[str, Any], float]:
-    """The largest root mean square among tensors of one kind."""
+def _sizes_beside(states: Iterable[tuple[str, Any]]) -> dict[tuple[str, Any], float]:
+    """The largest root mean square among tensors of one kind that a module writes itself."""
     sizes: dict[tuple[str, Any], float] = {}
-    for name, expected, _ in states:
-        if isinstance(expected, torch.Tensor) and expected.dtype is torch.float32:
-            kind = _kind_of(name, expected)
-            sizes[kind] = max(sizes.get(kind, 0.0), _typical(expected))
+    for name, value in states:
+        if (
+            isinstance(value, torch.Tensor)
+            and value.dtype is torch.float32
+            and not isinstance(value, torch.nn.Parameter)
+        ):
+            kind = _kind_of(name, value)
+            sizes[kind] = max(sizes.get(kind, 0.0), _typical(value))
     return sizes
+
+
+def raised(states: list[tuple[str, Any]]) -> list[Any]:
+    """Values of a module's state; what is nothing but rounding is raised by what its errors are relative to."""
+    beside = _sizes_beside(states)
+    nothing, next_to = IN_FP32
+    values = []
+    for name, value in states:
+        size = beside.get(_kind_of(name, value), 0.0)
+        values.append(value + next_to * size if size and _typical(value) < nothing * size else value)
+    return values
 
 
 def _named(kind: str, expected: list[Any], answers: list[Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -1,6 +1,6 @@
 """How a process compiles a baseline, and how long it may take."""
 
-import asyncio
+import time
 
 from ...schemas import BaselineStatus
 from ..machine.lease import Lease
@@ -33,14 +33,16 @@ async def built_beside(name: str, worker: Worker, lease: Lease, *, limit_s: floa
     of MobileNetV2 took 160 s for 40 s of a core (six sessions on an H200).
 
     Raises:
-        TimeoutError: one of both took more than ``limit_s``.
+        TimeoutError: that took more than ``limit_s``.
     """
+    left_s = limit_s
     if name in COMPILED_APART and lease.drain_s:
-        async with asyncio.timeout(limit_s):
-            status = await build(name, worker, runs=False)
-        if not status.ok:
+        began = time.monotonic()
+        status = await build(name, worker, runs=False, seconds=limit_s)
+        if not worker.alive:
             return status
-    return await in_slices(lambda: build(name, worker), lease, worker.send, limit_s=limit_s)
+        left_s -= time.monotonic() - began
+    return await in_slices(lambda: build(name, worker), lease, worker.send, limit_s=max(left_s, 1.0))
 
 
 async def upload(worker: Worker, timed: TimedShape, *, seconds: float = STEP_SECONDS) -> None:
@@ -55,10 +57,14 @@ async def upload(worker: Worker, timed: TimedShape, *, seconds: float = STEP_SEC
         await ask_reference(worker, Upload(inputs=case.inputs, state=state), Done, [case.file], seconds=seconds)
 
 
-async def build(name: str, worker: Worker, *, runs: bool = True) -> BaselineStatus:
-    """Have ``worker`` compile a baseline, however long that takes; ``runs``: and run it."""
+async def build(name: str, worker: Worker, *, runs: bool = True, seconds: float = NO_LIMIT) -> BaselineStatus:
+    """Have ``worker`` compile a baseline; ``runs``: and run it.
+
+    Raises:
+        TimeoutError: it took more than ``seconds``; it has been killed.
+    """
     try:
-        built, _ = await worker.ask(Build(name=name, runs=runs), Built, seconds=NO_LIMIT)
+        built, _ = await worker.ask(Build(name=name, runs=runs), Built, seconds=seconds)
     except (WorkerDied, WorkerConfused) as error:
         return missing(name, f"its process {ended_in_words(error)}")
     if isinstance(built, Failure):

@@ -1,10 +1,12 @@
 """torch.compile as a baseline. Slow (it compiles), hence alone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch._dynamo.utils
+from torch._inductor.fx_passes import pad_mm
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.children.baseline import until_it_runs
@@ -59,13 +61,13 @@ async def test_a_compiled_graph_is_there_before_its_first_call_and_has_not_run()
         assert model.calls == 1 and graphs["unique_graphs"] == before + 1
 
 
-async def test_what_is_compiled_in_parts_runs_once_it_may() -> None:
-    def call(x: torch.Tensor) -> torch.Tensor:
-        y = torch.relu(x)
-        torch._dynamo.graph_break()
-        return torch.tanh(y)
+async def test_what_decides_how_a_graph_is_compiled_does_not_run_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def passes(*arguments: Any, **options: Any) -> Any:
+        pad_mm.get_do_bench()
+        raise AssertionError("it runs")
 
-    x = torch.randn(32)
-    compiled = torch.compile(call)
-    until_it_runs(compiled, [x])
-    assert torch.allclose(compiled(x), call(x))
+    call, x = torch.compile(lambda x: torch.tanh(x) @ x, fullgraph=True), torch.randn(8, 8)
+    with monkeypatch.context() as patched:
+        patched.setattr("torch._inductor.compile_fx._recursive_joint_graph_passes", passes)
+        until_it_runs(call, [x])
+    assert torch.allclose(call(x), torch.tanh(x) @ x)

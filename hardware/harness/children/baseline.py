@@ -1,14 +1,15 @@
 """The baselines' process: eager, ``torch.compile`` and max-autotune of the reference, compiled once and kept warm."""
 
+import contextlib
 import os
 import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._dynamo.utils
-from torch._inductor.output_code import CompiledFxGraph
 
 from ...processes.messages import HOST, Done, Spawn
 from ..calls.answering import Handlers, Refused, attempt, serve_commands
@@ -57,7 +58,6 @@ class _Baseline:
         self._reference: ReferenceProblem | None = None
         nothing = torch.zeros(1)
         self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: nothing}
-        self._compiled: dict[str, Callable[..., Any]] = {}
         self._begun: dict[str, tuple[int, int, float]] = {}
         """Of what was compiled apart: graphs before that, compiled and kept, and the seconds it took."""
         self._tensor_device = tensor_device
@@ -94,18 +94,12 @@ class _Baseline:
         call: Callable[..., Any] = self._reference.call
         if command.name in MODES:
             mode = MODES[command.name]
-            call = self._compiled.get(command.name) or self._reference.compiled(
-                mode if self._tensor_device.device.type == HOST else NO_GRAPHS.get(mode or "", mode)
-            )
-            self._compiled[command.name] = call
-        if not command.runs:
-            try:
-                attempt(lambda: until_it_runs(call, self._stopwatch.copies[0]))
-            except Refused as refused:
-                return Built(ok=False, seconds=time.perf_counter() - started, detail=str(refused))
-            seconds = time.perf_counter() - started
-            self._begun[command.name] = compiled, kept, seconds
-            return Built(ok=True, seconds=seconds)
+            mode = mode if self._tensor_device.device.type == HOST else NO_GRAPHS.get(mode or "", mode)
+            if not command.runs:
+                self._compile(mode)
+                self._begun[command.name] = compiled, kept, time.perf_counter() - started
+                return Built(ok=True, seconds=time.perf_counter() - started)
+            call = self._reference.compiled(mode)
         if self._restarts is not None:
             call = self._restarts.before(call)
         try:
@@ -118,6 +112,15 @@ class _Baseline:
         now_compiled, now_kept = _graphs()
         seconds = before + time.perf_counter() - started
         return Built(ok=True, seconds=seconds, compiled=now_compiled - compiled, kept=now_kept - kept)
+
+    def _compile(self, mode: str | None) -> None:
+        """Compile for the caches as far as nothing runs; what cannot be done so says why when it is built."""
+        assert self._reference is not None
+        reference = self._reference
+        with contextlib.suppress(Refused):
+            attempt(lambda: until_it_runs(reference.compiled(mode, whole=True), self._stopwatch.copies[0]))
+        # A call that does not end leaves what its end would have put back.
+        reference.restart()
 
     def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
         if command.form:
@@ -158,23 +161,23 @@ class _Baseline:
 
 
 class _Runs(BaseException):
-    """A compiled graph is about to run."""
+    """Something is about to run on the device: a compiled graph, or what decides how one is compiled."""
 
 
 def until_it_runs(call: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Have ``call`` compiled by Inductor, up to the first graph that would run; what is not compiled by it runs."""
+    """Have ``call``, which is compiled as a whole, compiled by Inductor up to where something would run."""
 
-    def stop(graph: CompiledFxGraph, inputs: Sequence[Any]) -> Any:
+    # Imported where it is needed: that takes a second, and a processor has no use for it.
+    from torch._inductor.fx_passes import pad_mm
+    from torch._inductor.output_code import CompiledFxGraph
+
+    def stop(*arguments: Any) -> Any:
         raise _Runs
 
-    runs = CompiledFxGraph.__call__
-    CompiledFxGraph.__call__ = stop
-    try:
+    with contextlib.ExitStack() as patched, contextlib.suppress(_Runs):
+        for owner, name in ((CompiledFxGraph, "__call__"), (pad_mm, "get_do_bench")):
+            patched.enter_context(mock.patch.object(owner, name, stop))
         call(*inputs)
-    except _Runs:
-        pass
-    finally:
-        CompiledFxGraph.__call__ = runs
 
 
 def _graphs() -> tuple[int, int]:

@@ -56,8 +56,8 @@ class ReferenceProblem(Protocol):
     backward: bool
     """Whether it asks for the backward pass, too."""
 
-    def compiled(self, mode: str | None) -> Callable[..., Any]:
-        """``call``, made by ``torch.compile``."""
+    def compiled(self, mode: str | None, *, whole: bool = False) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``; ``whole``: or an error, if that cannot be one graph."""
 
     def move_to_device(self) -> None:
         """Move its weights to where this process keeps its tensors."""
@@ -150,9 +150,9 @@ class FunctionReference:
         inputs = _by_position(self._forward, drawn, self._problem, "inputs(generator, ...)")
         return _with_cotangents(inputs, self._forward, seed, self._problem) if self.backward else inputs
 
-    def compiled(self, mode: str | None) -> Callable[..., Any]:
-        """``call``, made by ``torch.compile``."""
-        return _passes(torch.compile(self._forward, mode=mode, dynamic=False), self.backward)
+    def compiled(self, mode: str | None, *, whole: bool = False) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``; ``whole``: or an error, if that cannot be one graph."""
+        return _passes(torch.compile(self._forward, mode=mode, dynamic=False, fullgraph=whole), self.backward)
 
     def setup(self) -> None:
         """A function has none."""
@@ -288,9 +288,9 @@ class KernelBenchReference:
             return None
         return inputs
 
-    def compiled(self, mode: str | None) -> Callable[..., Any]:
-        """``call``, made by ``torch.compile``."""
-        return _passes(torch.compile(self._model, mode=mode, dynamic=False), self.backward)
+    def compiled(self, mode: str | None, *, whole: bool = False) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``; ``whole``: or an error, if that cannot be one graph."""
+        return _passes(torch.compile(self._model, mode=mode, dynamic=False, fullgraph=whole), self.backward)
 
     def setup(self) -> state.Setup:
         """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
