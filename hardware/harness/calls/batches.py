@@ -15,6 +15,7 @@ from ...processes.arguments import Values
 from ...processes.messages import Done
 from ..messages.batch import Batch, Form, Lay, Made, Warm
 from ..tensors import values
+from ..tensors.output_descriptions import name_of
 from .answering import attempt
 from .freed_outputs import spoil
 from .restarts import Restarts
@@ -219,7 +220,7 @@ def _address(leaf: Any) -> int:
 
 
 def _form(kind: type, *details: Any) -> Form:
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = name_of(kind)
     if len(details) == 3:
         dtype, shape, stride = details
         return Form(kind="tensor", type_name=name, dtype=values.dtype_name(dtype), shape=tuple(shape), stride=stride)
