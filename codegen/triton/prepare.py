@@ -68,7 +68,7 @@ _WIDE_ROWS = 128
 
 _HELD_PART, _HELD = 256, 2048
 """Longest columns that are held in registers: the shorter ones always, the others where few programs are at work."""
-HELD_AT_ONCE, HELD_ELEMENTS = 1 << 14, 1 << 17
+_HELD_AT_ONCE, HELD_ELEMENTS = 1 << 14, 1 << 17
 """Elements of the longer ones that a program holds, and of any that it may be asked to hold at other sizes."""
 BUSY = 4
 """Programs that keep a multiprocessor busy."""
@@ -204,7 +204,7 @@ def columns_held(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> int:
     is_known = sizes.is_backed(length) and width <= _HELD
     if settings.row == "loop" or not is_known or memory_passes(kernel) == 1:
         return 0
-    most = 8192 // width if width <= _HELD_PART else HELD_AT_ONCE // width
+    most = 8192 // width if width <= _HELD_PART else _HELD_AT_ONCE // width
     rows = max(settings.rows or min(most, 128, power(count)), 2)
     if width > _HELD_PART and count > rows * BUSY * settings.multiprocessors:
         return 0

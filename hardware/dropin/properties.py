@@ -17,7 +17,7 @@ from torch.utils import _pytree
 
 from .conditions import leaves
 from .gradient_properties import accumulated, backward, first, gradients, graph, mixed, twice
-from .selfcheck import mapped, raised, states_of
+from .selfcheck import IN_FP32, mapped, rounding, states_of
 from .sides import NotApplicable, Side, is_floating
 
 
@@ -52,7 +52,12 @@ def state(side: Side) -> Any:
 
 def kept(call: Any) -> Any:
     """Parameters, buffers and numbers of a module."""
-    return raised([(name, value) for name, value, _ in states_of(call, call)])
+    return _raised([(name, value) for name, value, _ in states_of(call, call)])
+
+
+def _raised(states: list[tuple[str, Any]]) -> list[Any]:
+    """Values; what is nothing but rounding is raised by what its errors are relative to."""
+    return [v + least if least else v for (_, v), least in zip(states, rounding(states, IN_FP32), strict=True)]
 
 
 def state_dict(side: Side) -> Any:
@@ -65,7 +70,7 @@ def state_dict(side: Side) -> Any:
     values = module.state_dict()
     report = module.load_state_dict({key: value * 1 for key, value in values.items()}, strict=True)
     missing = module.load_state_dict({}, strict=False).missing_keys
-    return [kinds, buffers, list(values), raised([*values.items()]), str(report), missing]
+    return [kinds, buffers, list(values), _raised([*values.items()]), str(report), missing]
 
 
 def loaded(side: Side) -> Any:

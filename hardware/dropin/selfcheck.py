@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -168,12 +168,9 @@ class Carried:
         for name, expected, answer in _named("input", right, got):
             yield self._compared(shape, name, expected, answer)
         states = list(states_of(reference, drop_in))
-        beside = _sizes_beside((name, expected) for name, expected, _ in states)
-        nothing, next_to = IN_TF32 if self.may_be_tf32() else IN_FP32
-        for name, expected, answer in states:
-            size = beside.get(_kind_of(name, expected), 0.0)
-            is_rounding = size and _typical(expected) < nothing * size
-            yield self._compared(shape, name, expected, answer, least=next_to * size if is_rounding else 0.0)
+        least = rounding([(name, expected) for name, expected, _ in states], IN_TF32 if self.may_be_tf32() else IN_FP32)
+        for (name, expected, answer), size in zip(states, least, strict=True):
+            yield self._compared(shape, name, expected, answer, least=size)
         size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
         if size <= MOST_FOLLOWED:
             for name, expected, answer in _gradients(*self.pair(), inputs):
@@ -252,29 +249,17 @@ def _kind_of(name: str, value: Any) -> tuple[str, Any]:
     return name.removeprefix("state ").rpartition(".")[0], getattr(value, "shape", None)
 
 
-def _sizes_beside(states: Iterable[tuple[str, Any]]) -> dict[tuple[str, Any], float]:
-    """The largest root mean square among tensors of one kind that a module writes itself."""
+def rounding(states: list[tuple[str, Any]], shares: tuple[float, float]) -> list[float]:
+    """Of each value what its errors are relative to if it is nothing but rounding, by such shares; 0 if it is more."""
+    nothing, next_to = shares
     sizes: dict[tuple[str, Any], float] = {}
     for name, value in states:
-        if (
-            isinstance(value, torch.Tensor)
-            and value.dtype is torch.float32
-            and not isinstance(value, torch.nn.Parameter)
-        ):
+        is_own = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
+        if is_own and value.dtype is torch.float32:
             kind = _kind_of(name, value)
             sizes[kind] = max(sizes.get(kind, 0.0), _typical(value))
-    return sizes
-
-
-def raised(states: list[tuple[str, Any]]) -> list[Any]:
-    """Values of a module's state; what is nothing but rounding is raised by what its errors are relative to."""
-    beside = _sizes_beside(states)
-    nothing, next_to = IN_FP32
-    values = []
-    for name, value in states:
-        size = beside.get(_kind_of(name, value), 0.0)
-        values.append(value + next_to * size if size and _typical(value) < nothing * size else value)
-    return values
+    beside = [(value, sizes.get(_kind_of(name, value), 0.0)) for name, value in states]
+    return [next_to * size if size and _typical(value) < nothing * size else 0.0 for value, size in beside]
 
 
 def _named(kind: str, expected: list[Any], answers: list[Any]) -> Iterator[tuple[str, Any, Any]]:
