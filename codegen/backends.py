@@ -17,7 +17,8 @@ from .lowering.normal import VARIANCES
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_features
 from .triton.mutations import gpu_mutations
-from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, gpu_domains, gpu_settings, multiprocessors_of
+from .triton.recurrent_layers import RECURRENT
+from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, gpu_domains, gpu_settings
 
 T = TypeVar("T", Features, GpuFeatures)
 
@@ -156,7 +157,7 @@ class TritonBackend:
         self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds, backward: Graph | None
     ) -> Tunables | None:
         passes = [
-            (pass_graph, gpu_plan(pass_graph, gpu_settings({}, multiprocessors_of(hardware)), bounds=bounds))
+            (pass_graph, gpu_plan(pass_graph, gpu_settings({}, hardware), bounds=bounds))
             for pass_graph in (graph, backward)
             if pass_graph is not None
         ]
@@ -168,13 +169,14 @@ class TritonBackend:
                 features,
                 convolution_bound=math.inf if bounds.tf32_convolutions else bounds.most(graph, CONVOLUTIONS),
                 variance_bound=bounds.most(graph, VARIANCES),
+                recurrent_bound=bounds.most(graph, RECURRENT),
             ),
             hardware,
         )
 
     def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""
-        return generate_triton(facts, graph, gpu_settings(config, multiprocessors_of(hardware))).source
+        return generate_triton(facts, graph, gpu_settings(config, hardware)).source
 
     def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
         """See :class:`CodegenBackend`."""

@@ -21,6 +21,8 @@ class Buffer:
     name: str
     dtype: str
     shape: tuple[Poly, ...]
+    zeroed: bool = False
+    """Whether it holds zeros before a kernel writes it."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from .chain import CHAIN
 from .convolution import CONVOLUTION
 from .prepare import Sizes, prepare
 from .products import is_product
+from .recurrent_layers import LAYERS
 from .rewrites import on_gpu, spell_windows
 from .source import TEMPLATES
 from .tunables import GpuFeatures, GpuSettings
@@ -32,7 +33,8 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     lengths = [sizes.of(product(k.dims[d] for d in k.inner)) for k in rows]
     counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
     tiles = [tile.name for k in rows for tile in prepare(k, sizes, GpuSettings()).kernels]
-    products = [node for node in plan.externs if is_product(node) or node.target in TEMPLATES]
+    layers = [node for node in plan.externs if node.target == LAYERS]
+    products = [n for n in plan.externs if is_product(n) or (n.target in TEMPLATES and n.target != LAYERS)]
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
     library = [node for node in plan.externs if base_name(node.target) in ("convolution", "_convolution")]
     own = [node for node in products if node.target == CONVOLUTION]
@@ -62,4 +64,6 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         small_chains=any(node.target == CHAIN for node in products),
         row_length=max(lengths, default=0),
         parts=any(name.endswith("_part") for name in tiles),
+        recurrent=bool(layers),
+        float32_recurrent=any(node.values[0].dtype == "float32" for node in layers),
     )

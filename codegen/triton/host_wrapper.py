@@ -73,7 +73,8 @@ class TritonHostWrapper(HostWrapper):
 
     def _scratch(self, buffer: Buffer) -> None:
         shape = "".join(f"{python_poly(size)}, " for size in buffer.shape)
-        self.lines.append(f"{pyname(buffer.name)} = torch.empty(({shape}), dtype=torch.{buffer.dtype}, device=device)")
+        make = "zeros" if buffer.zeroed else "empty"
+        self.lines.append(f"{pyname(buffer.name)} = torch.{make}(({shape}), dtype=torch.{buffer.dtype}, device=device)")
 
     def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
         if isinstance(kernel, Kernel):

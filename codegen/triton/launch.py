@@ -52,7 +52,8 @@ _NAMES = {
 }
 _LOOSE = {"EVEN": "False", "EVEN_K": "False", "WIDE": "True"}
 """Constants that are right for any size."""
-_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Of an element, for types that kernels take in place or hand on to each other."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Launch:
         for parameter, _, dtype in self.tensors:
             layout = self.layouts.get(parameter)
             if layout is not None and layout.offset.terms:
-                yield parameter, f"({python_poly(layout.offset)}) * {_BYTES[dtype]} % 16"
+                yield parameter, f"({python_poly(layout.offset)}) * {BYTES[dtype]} % 16"
 
 
 @dataclass(frozen=True)

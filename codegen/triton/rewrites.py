@@ -24,6 +24,7 @@ from .attention import fuse_attention
 from .chain import fuse_chains
 from .convolution import fuse_convolutions
 from .library_attention import library_attention
+from .recurrent_layers import fuse_recurrent_layers
 from .tunables import FULL_BOUND, TRANSPOSED_TOO, GpuSettings
 
 _STATISTICS = 4
@@ -49,6 +50,8 @@ def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> 
         graph = spell_windows(graph, bool(settings.channels_last) and not settings.has_own_convolutions)
     if settings.templates:
         graph = fuse_attention(spell_wide_attention(graph))
+    if settings.recurrent:
+        graph = fuse_recurrent_layers(graph, settings)
     graph = kept_convolutions(graph, exact)
     if settings.has_own_convolutions:
         graph = fuse_convolutions(graph)

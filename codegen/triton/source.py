@@ -23,6 +23,7 @@ from .prepare import Sizes, Tile, prepare
 from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .recurrence import recurrence_kernel
+from .recurrent_layers import LAYERS, recurrent_layers
 from .row_shape import Shape, shape_of_tile
 from .rows import RowWriter
 from .scan import scan_kernel
@@ -32,7 +33,7 @@ from .stream_k import StreamEndWriter, StreamWriter, fits, stream_scratch
 from .text import TritonNeeds, prelude
 from .tunables import GpuSettings
 
-TEMPLATES = (ATTENTION, CHAIN, CONVOLUTION)
+TEMPLATES = (ATTENTION, CHAIN, CONVOLUTION, LAYERS)
 """Nodes that only exist where a kernel is made for them."""
 
 _ELEMENTS = 2**31 - 2**16
@@ -91,13 +92,19 @@ class _Printer:
         self.library = TritonLibrary("", {}, {}, [], set(), {})
 
     def template(self, node: Node) -> None:
-        """Attention, two products in one, or a convolution with what follows it."""
+        """Attention, two products in one, recurrent layers, or a convolution with what follows it."""
         nodes, sizes, conditions = self.plan.nodes, self.sizes, self.library.conditions
         if node.target == ATTENTION:
             self._take(node, None, [attention_kernel(node, self.plan, sizes, self.settings, conditions)])
             return
         if node.target == CHAIN:
             self._take(node, None, [chain_kernel(node, self.plan, self.settings, conditions)])
+            return
+        if node.target == LAYERS:
+            printed, scratch, last = recurrent_layers(node, self.plan, self.settings, self.needs, conditions)
+            self.library.scratch[node.name] = scratch
+            self.library.fused.update(last)
+            self._take(node, None, [printed])
             return
         user = convolution_user(node, self.plan)
         user = None if user is not None and user.name in self.library.kernels else user

@@ -16,6 +16,8 @@ TRANSPOSED_TOO = "transposed_too"
 
 H200_MULTIPROCESSORS = 132
 """Taken where a device does not say how many it has."""
+H200_SHARED_BYTES = 227 << 10
+"""The same of the shared memory that a program can have."""
 
 MOST_MEASURED = 8
 """Convolutions of a graph whose algorithms are measured by default. A size takes 0.04 to 0.25 s in every process that
@@ -30,6 +32,8 @@ class GpuSettings:
 
     multiprocessors: int = H200_MULTIPROCESSORS
     """Of the device: no tunable, but what sizes are chosen for."""
+    shared_bytes: int = H200_SHARED_BYTES
+    """The same of the most shared memory that a program can have."""
     fusion: str = "all"
     """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
     keep_shared: bool = False
@@ -101,6 +105,9 @@ class GpuSettings:
     """fp32 products: ``tf32x3`` (three tf32 products, nearly fp32), ``tf32`` or ``ieee``."""
     halves: bool = True
     """``tf32x3`` of large products from operands that were split beforehand, blocks added up in fp32."""
+    recurrent: str = "tf32x3"
+    """Recurrent layers in one kernel for all steps, with fp32 products in ``tf32x3`` or ``tf32``; empty: the
+    library's."""
 
     @property
     def has_own_convolutions(self) -> bool:
@@ -159,6 +166,12 @@ class GpuFeatures:
     """How wrong results of convolutions may be, in the judge's measure: of the one that may be most so."""
     variance_bound: float = math.inf
     """The same of variances."""
+    recurrent: bool = False
+    """Recurrent layers that fit the device."""
+    float32_recurrent: bool = False
+    """In fp32."""
+    recurrent_bound: float = math.inf
+    """How wrong what they give may be."""
 
 
 FULL_BOUND = 1e-5
@@ -234,6 +247,14 @@ def _precision(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, .
     return ("tf32", "tf32x3", "ieee") if features.float32_convolutions else ()
 
 
+def _recurrent(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not features.recurrent:
+        return ()
+    # The library sums in TF32, too, where nobody forbids it.
+    permitted = ("tf32",) if features.float32_recurrent and features.recurrent_bound >= FULL_BOUND else ()
+    return (*permitted, "tf32x3", "")
+
+
 def _variance(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not features.variance:
         return ()
@@ -257,6 +278,7 @@ def _math(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
 
 
 GPU_DOMAINS: dict[str, Domain] = {
+    "recurrent": _recurrent,
     "warps": _when(lambda t: True, 0, 4, 8, 16, 2, 32, 1),
     "row": _row,
     "block": _when(lambda t: t.pointwise or t.rows, 0, 1024, 2048, 4096, 8192, 512),
@@ -294,6 +316,7 @@ GPU_DOMAINS: dict[str, Domain] = {
 """Values of every tunable, the default first, in the order worth trying; empty: it does not matter."""
 
 GPU_DRAFTS = (
+    "recurrent",
     "warps",
     "row",
     "block",
@@ -383,13 +406,20 @@ def gpu_domains(features: GpuFeatures, hardware: HardwareFacts) -> dict[str, tup
     }
 
 
-def gpu_settings(config: Config, multiprocessors: int = H200_MULTIPROCESSORS) -> GpuSettings:
-    """Settings from a config: unknown tunables are ignored, missing ones have their default."""
+def gpu_settings(config: Config, hardware: HardwareFacts | None = None) -> GpuSettings:
+    """Settings from a config for a device: unknown tunables are ignored, missing ones have their default."""
     names = {field.name for field in fields(GpuSettings)}
     values: dict[str, Any] = {name: value for name, value in config.items() if name in names}
-    return GpuSettings(**{**values, "multiprocessors": multiprocessors})
+    if hardware is not None:
+        values |= {"multiprocessors": multiprocessors_of(hardware), "shared_bytes": _shared_bytes_of(hardware)}
+    return GpuSettings(**values)
 
 
 def multiprocessors_of(hardware: HardwareFacts) -> int:
     """Of each of the pool's devices."""
     return next((device.multiprocessors for device in hardware.accelerators), 0) or H200_MULTIPROCESSORS
+
+
+def _shared_bytes_of(hardware: HardwareFacts) -> int:
+    """Of a program on each of the pool's devices."""
+    return next((device.shared_bytes for device in hardware.accelerators), 0) or H200_SHARED_BYTES

@@ -88,6 +88,14 @@ class Attribute:
         self.inner = _inside(inner, self.path)
         return self.inner is not None
 
+    def is_at(self, place: str) -> bool:
+        """Whether it is where the candidate's kernels find it: ``Module.to`` does not move a tensor that is no buffer.
+
+        A reference that moves it by itself does so in the first call, which is left to it.
+        """
+        value = getattr(self.outer(), self.key, None)
+        return not place or not isinstance(value, torch.Tensor) or bool(getattr(value, place))
+
     def give(self) -> None:
         """Before a call: as the module has it."""
         value = getattr(self.outer(), self.key, _MISSING)
@@ -161,6 +169,8 @@ class Bridge:
                     return None
                 if is_grad_enabled and tensor.requires_grad:
                     way = -1
+        if not all(attribute.is_at(place) for attribute in self._attributes):
+            return None
         if way != KERNEL and not self._finished.own:
             return None
         if self._call is None and not self._make(arguments):

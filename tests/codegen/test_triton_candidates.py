@@ -25,7 +25,7 @@ def _names(path):
     ]
 
 
-PRODUCTS = [name for part in ("products", "chains", "convolution") for name in _names(HERE / f"triton_{part}_cases.py")]
+PRODUCTS = [name for part in ("products", "chains", "convolution", "recurrent") for name in _names(HERE / f"triton_{part}_cases.py")]
 NAMES = [*_names(HERE / "operators.py"), *_names(HERE / "operators_over_time.py"), *PRODUCTS]
 COPIED = {"transposed_window", "convolution_in_tf32"}
 """Filters are made of others."""
@@ -40,7 +40,8 @@ COMPILED = [
     "rows_in_powers_of_two", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
     "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
     "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "split_3xtf32",
-    "padded_otherwise", "resampled", "scaled_by_sizes", "recurrence", "recurrence_half",
+    "padded_otherwise", "resampled", "scaled_by_sizes", "recurrence", "recurrence_half", "lstm_on_many_programs",
+    "gru_in_both_directions", "lstm_in_half_precision",
 ]  # fmt: skip
 """One of every kind."""
 FUSED = {
@@ -51,7 +52,7 @@ FUSED = {
     "held_columns": 1,
     "rows_in_powers_of_two": 1, "product_in_powers_of_two": 1, "split_3xtf32": 2, "split_3xtf32_linear": 2,
     "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2, "linear_of_one_row": 1,
-    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1,
+    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1, "LstmLayers": 1, "GruBothWays": 3, "rnn_in_tf32": 1,
 }  # fmt: skip
 """How many kernels an operator becomes; those that repeat each other but for names count once."""
 

@@ -20,6 +20,7 @@ import torch
 import triton_chains_cases
 import triton_convolution_cases
 import triton_products_cases
+import triton_recurrent_cases
 from recorded import PLACES, Launches, placed
 
 from kernelswarm.codegen.triton.candidate import generate_triton
@@ -116,7 +117,7 @@ def size_of(inputs):
 def cases_of(name, given):
     """What is passed, what it is called, and whether kernels are run or only recorded."""
     for number, inputs in enumerate(given):
-        yield f"input {number}", inputs, True
+        yield f"input {number}", inputs, name not in triton_recurrent_cases.WAITING
     for place in PLACES:
         # Where lengths are given, they are to stay the same.
         if name not in DATA_DEPENDENT or place != "expanded":
@@ -176,6 +177,7 @@ def compare(name, function, makers, config, bound, folder):
 def main(path, *chosen):
     cases = {n: (f, i, {"math": "accurate"}, b or 2e-5) for n, (f, i, _, b) in operators.CASES.items() if n != "module"}
     cases |= triton_products_cases.CASES | triton_chains_cases.CASES | triton_convolution_cases.CASES
+    cases |= triton_recurrent_cases.CASES
     names = [name for name in cases if name in chosen] or list(cases)
     report = {}
     for name in names:

@@ -1,0 +1,513 @@
+"""Recurrent layers in one kernel (Diamos et al. 2016, "Persistent RNNs"): weights stay on the chip for all steps.
+
+Each program has the weights of a few units of one layer, and takes all steps for them. What a step gives is written to
+memory; a counter for each layer and step says how many programs have written theirs, and who reads it waits for all.
+While a layer is at a step, the layer below is at the next one: a layer more takes a step more, not all steps again.
+Programs wait for each other, so all of them must be on the device at once: a cooperative launch asks for that.
+
+Products with arguments of the operator, which may be of any size, are left to PyTorch in full precision, as in the
+library: of the inputs for all steps at once, of the first states. The kernel multiplies states alone.
+
+Six layers of 256 units take 3.9 us for a step (H200). To read the states themselves until they are there, without
+counters, takes as long: the loop over a tile costs what its barriers save.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec import structs
+
+from ...hardware.machine.work import refs
+from ...schemas import Graph, Items, Node, Ref, TensorMeta
+from ..ir.loops import Buffer
+from ..ir.poly import poly, product
+from ..ir.printing import python_poly
+from ..lowering.plan import Plan
+from ..lowering.views import shape_of
+from ..lowering.windows import call
+from .function_text import function_text
+from .launch import BYTES, Launch, TritonKernel
+from .layout import contiguous
+from .prepare import power
+from .rows import indent
+from .scope import pname
+from .text import TritonNeeds
+from .tunables import GpuSettings
+
+LAYERS = "ks.recurrent_layers"
+"""Some layers of ``aten.lstm.input``, ``aten.gru.input`` and the like: the last one's states of all steps.
+
+Its arguments are products of the inputs with the first layer's weights, one for each direction; products of the first
+states of each layer and direction; the first states; and for each, the weights of the state, its bias, the weights of
+the layer below, its bias."""
+LAST_STATES = "ks.last_states"
+"""What :data:`LAYERS` leaves: the node, and which of its results."""
+RECURRENT = {
+    "aten.lstm.input": "lstm",
+    "aten.gru.input": "gru",
+    "aten.rnn_tanh.input": "tanh",
+    "aten.rnn_relu.input": "relu",
+}
+"""The operators, and what the kernel calls their cells."""
+
+_GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
+_SUMS = {"lstm": 4, "gru": 4, "tanh": 1, "relu": 1}
+"""Of a unit: GRU scales what comes of its state before it adds what comes of its input."""
+_MOST_ROWS = 64
+"""Largest batch: every program multiplies all of it."""
+_LONGEST = {"float32": 256, "bfloat16": 512, "float16": 512}
+"""Terms of a sum that are read at once: each warp has all of them in registers."""
+_COLUMNS = (64, 32, 16)
+"""Sums of a program for every sequence."""
+_BESIDE = 4 << 10
+"""Bytes of shared memory that a program needs beside what it multiplies."""
+_ELEMENTS = 2**31 - 2**16
+
+
+def fuse_recurrent_layers(graph: Graph, settings: GpuSettings) -> Graph:
+    """The graph with recurrent layers that fit the device as :data:`LAYERS`."""
+    nodes = {node.name: node for node in graph.nodes}
+    new_nodes: list[Node] = []
+    gone: set[str] = set()
+    for node in graph.nodes:
+        stack = _Stack.of(node, nodes, settings)
+        if stack is None:
+            new_nodes += [] if node.name in gone else [node]
+            continue
+        parts = [n for n in graph.nodes if n.target == "operator.getitem" and n.args[0] == Ref(name=node.name)]
+        new_nodes += stack.written({int(part.args[1]): part.name for part in parts})  # type: ignore[arg-type]
+        gone |= {part.name for part in parts}
+    return structs.replace(graph, nodes=tuple(new_nodes))
+
+
+@dataclass(frozen=True)
+class _Cut:
+    units: int
+    """Of a layer, for each program."""
+    layers: int
+    """Of a launch."""
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """What the operator is given."""
+
+    node: Node
+    settings: GpuSettings
+    cell: str
+    input: Node
+    states: list[Node]
+    """The first ones: of a cell as well where it has one."""
+    weights: list[list[Node]]
+    """Of each layer and direction: of the input, of the state, and their biases, if there are any."""
+    layers: int
+    directions: int
+    is_batch_first: bool
+
+    @classmethod
+    def of(cls, node: Node, nodes: dict[str, Node], settings: GpuSettings) -> "_Stack | None":
+        """The operator's; None where ``node`` is none, or does not fit the kernel or the device."""
+        if node.op != "call" or node.target not in RECURRENT or node.kwargs or len(node.args) != 9:
+            return None
+        given, states, weights, has_biases, layers, _, _, bidirectional, batch_first = node.args
+        each, directions = 4 if has_biases else 2, 2 if bidirectional else 1
+        flat = [nodes[name] for name in refs([weights])]
+        (source,) = (nodes[name] for name in refs([given]))
+        stack = cls(
+            node,
+            settings,
+            RECURRENT[node.target],
+            source,
+            [nodes[name] for name in refs([states])],
+            [flat[start : start + each] for start in range(0, len(flat), each)],
+            int(layers),  # type: ignore[arg-type]
+            directions,
+            bool(batch_first),
+        )
+        return stack if stack._fits() and stack.cut is not None else None
+
+    def _fits(self) -> bool:
+        metas = [self.node.values[0], *(n.values[0] for n in (self.input, *self.states, *sum(self.weights, [])))]
+        is_whole = len(self.weights) == self.layers * self.directions
+        is_projected = len({state.values[0].example[-1:] for state in self.states}) > 1
+        are_known = all(meta.example and isinstance(meta.shape[-1], int) for meta in metas)
+        is_one_type = len({meta.dtype for meta in metas}) == 1 and self.dtype in BYTES
+        return is_whole and not is_projected and are_known and is_one_type and self.rows <= _MOST_ROWS
+
+    @property
+    def dtype(self) -> str:
+        """Of everything."""
+        return self.node.values[0].dtype
+
+    @property
+    def hidden(self) -> int:
+        """Units of a layer in one direction."""
+        return int(self.states[0].values[0].shape[-1])
+
+    @property
+    def width(self) -> int:
+        """Units of a layer."""
+        return self.hidden * self.directions
+
+    @property
+    def rows(self) -> int:
+        """Of a product: the batch, or more."""
+        return max(16, power(self.node.values[0].example[0 if self.is_batch_first else 1]))
+
+    @cached_property
+    def cut(self) -> _Cut | None:
+        """The fewest launches; then the most units for each program, so that few wait for each other."""
+        cuts = []
+        for columns in _COLUMNS:
+            units = columns // _SUMS[self.cell]
+            programs = -(-self.hidden // units) * self.directions
+            layers = self.settings.multiprocessors // programs
+            # A layer in two directions reads all of the layer below before its first step.
+            layers = min(layers, self.layers if self.directions == 1 else 1)
+            while layers and self._bytes(columns, layers) > self.settings.shared_bytes:
+                layers = int(layers > 1)
+            if layers:
+                launches = -(-self.layers // layers)
+                cuts.append((launches, -units, _Cut(units, -(-self.layers // launches))))
+        return min(cuts, key=lambda cut: cut[:2])[2] if cuts else None
+
+    def _bytes(self, columns: int, layers: int) -> int:
+        """Of a program in shared memory: its weights, and what it multiplies them by."""
+        # The second half of each weight that is not in TF32 lies there as well.
+        halves = 2 if self.dtype == "float32" and self.settings.recurrent == "tf32x3" else 1
+        terms = sum(_pieces(self.hidden, self.dtype))
+        return terms * BYTES[self.dtype] * (columns * halves * (2 if layers > 1 else 1) + self.rows) + _BESIDE
+
+    def written(self, results: dict[int, str]) -> list[Node]:
+        """The nodes that give the operator's ``results``: their names, by place."""
+        assert self.cut is not None
+        nodes: list[Node] = []
+        source, last = self.input, {index: list[Node]() for index in results if index > 0}
+        for first in range(0, self.layers, self.cut.layers):
+            group = range(first, min(first + self.cut.layers, self.layers))
+            products = list(self._products(group, source))
+            nodes += products
+            ahead = [Ref(name=n.name) for n in products if n.target == _LINEAR]
+            layers = self._group(group, ahead, results.get(0, self.node.name))
+            nodes.append(layers)
+            for index, parts in last.items():
+                part = self._last(layers, index, group, results[index])
+                nodes.append(part)
+                parts.append(part)
+            source = layers
+        for index, parts in last.items():
+            if len(parts) > 1:
+                args = (Items(items=tuple(Ref(name=part.name) for part in parts)), 0)
+                nodes.append(call(results[index], "aten.cat.default", args, self.node.values[index]))
+        return nodes
+
+    def _products(self, group: range, source: Node) -> Iterator[Node]:
+        """Of the inputs of all steps, and of each layer's first state."""
+        name, lines = self.node.name, _GATES[self.cell] * self.hidden
+        for direction in range(self.directions):
+            weights = self.weights[group.start * self.directions + direction]
+            yield _linear(f"{name}_inputs{group.start}_{direction}", source, weights[0], weights[2:3], lines)
+        for which in range(group.start * self.directions, group.stop * self.directions):
+            weights, meta = self.weights[which], self.states[0].values[0]
+            row = TensorMeta(shape=meta.shape[1:], dtype=meta.dtype, example=meta.example[1:])
+            state = call(f"{name}_first{which}", "aten.select.int", (Ref(name=self.states[0].name), 0, which), row)
+            yield state
+            yield _linear(f"{name}_begin{which}", state, weights[1], weights[3:4], lines)
+
+    def _group(self, group: range, ahead: list[Ref], name: str) -> Node:
+        result, is_end = self.node.values[0], group.stop == self.layers
+        if not is_end:
+            name = f"{self.node.name}_below{group.stop}"
+            order = (1, 0, 2) if self.is_batch_first else (0, 1, 2)
+            result = TensorMeta(
+                shape=tuple(result.shape[d] for d in order),
+                dtype=result.dtype,
+                example=tuple(result.example[d] for d in order),
+            )
+        which = range(group.start * self.directions, group.stop * self.directions)
+        weights: list[Ref] = []
+        for number in which:
+            parts = self.weights[number]
+            order_of = (1, 3) if number < which.start + self.directions else (1, 3, 0, 2)
+            weights += [Ref(name=parts[place].name) for place in order_of if place < len(parts)]
+        args = (
+            Items(items=tuple(ahead)),
+            Items(items=tuple(Ref(name=state.name) for state in self.states)),
+            Items(items=tuple(weights)),
+        )
+        kwargs = {
+            "cell": self.cell,
+            "layers": len(group),
+            "first": which.start,
+            "directions": self.directions,
+            "has_biases": len(self.weights[0]) > 2,
+            "units": self.cut.units if self.cut else 0,
+            "rows": self.rows,
+            "batch_first": self.is_batch_first and is_end,
+            "inputs_batch_first": self.is_batch_first and group.start == 0,
+        }
+        return structs.replace(call(name, LAYERS, args, result), kwargs=kwargs)
+
+    def _last(self, layers: Node, index: int, group: range, name: str) -> Node:
+        meta, count = self.node.values[index], len(group) * self.directions
+        part = TensorMeta(shape=(count, *meta.shape[1:]), dtype=meta.dtype, example=(count, *meta.example[1:]))
+        name = name if len(group) == self.layers else f"{name}_{group.start}"
+        return call(name, LAST_STATES, (Ref(name=layers.name), index), part)
+
+
+_LINEAR = "aten.linear.default"
+
+
+def _linear(name: str, source: Node, weight: Node, bias: Sequence[Node], lines: int) -> Node:
+    meta = source.values[0]
+    result = TensorMeta(shape=(*meta.shape[:-1], lines), dtype=meta.dtype, example=(*meta.example[:-1], lines))
+    return call(name, _LINEAR, tuple(Ref(name=n.name) for n in (source, weight, *bias)), result)
+
+
+def _pieces(terms: int, dtype: str) -> list[int]:
+    """Powers of two that a sum is cut into, which together are hardly more than its terms."""
+    longest = _LONGEST[dtype]
+    whole, rest = divmod(terms, longest)
+    pieces = [longest] * whole
+    half = power(rest) // 2
+    if rest > half >= 2 * max(16, power(rest - half)):
+        return [*pieces, half, max(16, power(rest - half))]
+    return [*pieces, max(16, power(rest))] if rest else pieces
+
+
+def recurrent_layers(
+    node: Node, plan: Plan, settings: GpuSettings, needs: TritonNeeds, conditions: list[str]
+) -> tuple[TritonKernel, list[Buffer], list[str]]:
+    """The kernel of one node, what its programs hand each other, and the nodes of last states that it writes."""
+    kernel = _Kernel(node, plan, settings, needs)
+    conditions += kernel.conditions()
+    return kernel.printed(), [kernel.seen, kernel.kept], list(kernel.last.values())
+
+
+class _Kernel:
+    """A launch for some layers."""
+
+    def __init__(self, node: Node, plan: Plan, settings: GpuSettings, needs: TritonNeeds) -> None:
+        self.node, self.nodes, self.settings, self.needs = node, plan.nodes, settings, needs
+        self.cell, self.dtype = str(node.kwargs["cell"]), node.values[0].dtype
+        self.layers, self.directions, self.first, self.units, self.rows = (
+            int(node.kwargs[name])  # type: ignore[arg-type]
+            for name in ("layers", "directions", "first", "units", "rows")
+        )
+        ahead, states, weights = (list(refs([argument])) for argument in node.args)
+        self.inputs, self.begin, self.states, self.weights = (
+            ahead[: self.directions],
+            ahead[self.directions :],
+            states,
+            weights,
+        )
+        self.which = self.layers * self.directions
+        """Layers and directions: each is worked on by programs of its own."""
+        self.hidden = self.nodes[states[0]].values[0].example[-1]
+        self.width = self.hidden * self.directions
+        self.parts = -(-self.hidden // self.units)
+        self.sums, self.columns = _SUMS[self.cell], self.units * _SUMS[self.cell]
+        self.lines = _GATES[self.cell] * self.hidden
+        shape = shape_of(node)
+        self.batch, self.steps = (shape[0], shape[1]) if node.kwargs["batch_first"] else (shape[1], shape[0])
+        self.seen = Buffer(f"{node.name}_seen", "int32", (poly(self.which), self.steps), zeroed=True)
+        # Of every step, as the next ones multiply them.
+        self.kept = Buffer(
+            f"{node.name}_kept", self.dtype, (poly(self.layers), self.steps, self.batch, poly(self.width))
+        )
+        self.last = {
+            int(n.args[1]): n.name  # type: ignore[arg-type]
+            for n in plan.graph.nodes
+            if n.target == LAST_STATES and n.args[0] == Ref(name=node.name)
+        }
+
+    def conditions(self) -> list[str]:
+        """What must hold of the sizes."""
+        sizes = [product(self.kept.shape), *(product(shape_of(self.nodes[name])) for name in self.inputs)]
+        return [
+            f"{python_poly(self.batch)} <= {self.rows}",
+            *(f"{python_poly(size)} <= {_ELEMENTS}" for size in sizes),
+        ]
+
+    def printed(self) -> TritonKernel:
+        """Text and launch."""
+        name = pname(f"layers_{self.node.name}")
+        strides = [python_poly(stride) for stride in contiguous(shape_of(self.nodes[self.inputs[0]]))[:2]]
+        to = [python_poly(stride) for stride in contiguous(shape_of(self.node))[:2]]
+        numbers = [("steps", python_poly(self.steps)), ("batch", python_poly(self.batch))]
+        for names, values, key in (
+            (("x_t", "x_b"), strides, "inputs_batch_first"),
+            (("to_t", "to_b"), to, "batch_first"),
+        ):
+            numbers += zip(names, values[::-1] if self.node.kwargs[key] else values, strict=True)
+        numbers += [("first", str(self.first)), ("HIDDEN", str(self.hidden)), ("PARTS", str(self.parts))]
+        tensors = self._tensors()
+        text = function_text(name, tensors, numbers, set(), list(self._lines()), f"recurrent layers: {self.cell}")
+        options: dict[str, str | int] = {"num_warps": self._warps, "launch_cooperative_grid": True}
+        launch = Launch(name, (str(self.which * self.parts),), tensors, tuple(numbers), options)
+        return TritonKernel(text, launch, (self.node.name, *self.last.values(), self.seen.name, self.kept.name))
+
+    @property
+    def _warps(self) -> int:
+        """So many that each has two columns of every unit that it works on, twice: then a unit's sums, laid out as
+        :meth:`_begin` does, are in one thread."""
+        return max(self.columns // 16, 1 if self.sums == 4 else 2)
+
+    @property
+    def _roles(self) -> list[tuple[str, ...]]:
+        """What each layer and direction has of its own, by parameter."""
+        biases = ("b_h", "b_x") if self.node.kwargs["has_biases"] else ()
+        later = tuple(role for pair in zip(("w_h", "w_x"), biases or ("", ""), strict=True) for role in pair if role)
+        return [later[: len(later) // 2] if which < self.directions else later for which in range(self.which)]
+
+    def _tensors(self) -> tuple[tuple[str, str, str], ...]:
+        tensors = [(f"inputs{number}_ptr", name) for number, name in enumerate(self.inputs)]
+        tensors += [(f"begin{number}_ptr", name) for number, name in enumerate(self.begin)]
+        tensors += zip(("h0_ptr", "c0_ptr"), self.states, strict=False)
+        parameters = [f"{role}{which}_ptr" for which, roles in enumerate(self._roles) for role in roles]
+        tensors += zip(parameters, self.weights, strict=True)
+        tensors += [("kept_ptr", self.kept.name), ("to_ptr", self.node.name)]
+        tensors += [(f"{'_hc'[index]}_last_ptr", name) for index, name in sorted(self.last.items())]
+        typed = tuple((parameter, name, self.dtype) for parameter, name in tensors)
+        return (*typed, ("seen_ptr", self.seen.name, self.seen.dtype))
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._chosen()
+        yield from self._begin()
+        yield from self._step("0")
+        yield "for step in range(1, steps):"
+        yield from indent(list(self._step("step")))
+        for index in sorted(self.last):
+            letter = "_hc"[index]
+            yield f"tl.store({letter}_last_ptr + which * batch * HIDDEN + own_units, {letter}, mask=own_mask)"
+
+    def _chosen(self) -> Iterator[str]:
+        """What the program is for, and the pointers of that layer and direction."""
+        yield "part = tl.program_id(0) % PARTS"
+        yield "which = tl.program_id(0) // PARTS"
+        roles = self._roles[-1]
+        for which in range(self.which):
+            # The first layer's programs read nothing of the weights of a layer below.
+            numbers = [which if role in self._roles[which] else self.which - 1 for role in roles]
+            values = [f"{role}{number}_ptr" for role, number in zip(roles, numbers, strict=True)]
+            values += [f"begin{which}_ptr", f"inputs{which if self.directions == 2 else 0}_ptr"]
+            if self.which > 1:
+                yield "else:" if which == self.which - 1 else f"{'el' * (which > 0)}if which == {which}:"
+            names = ", ".join(f"{name}_ptr" for name in (*roles, "begin", "inputs"))
+            yield f"{'    ' * (self.which > 1)}{names} = {', '.join(values)}"
+
+    def _begin(self) -> Iterator[str]:
+        """What stays for all steps: columns, all sums of a unit where one thread gets them, and their weights."""
+        yield f"column = tl.arange(0, {self.columns})[None, :]"
+        if self.sums == 4:
+            yield f"unit = part * {self.units} + column % {2 * self.units} // 2"
+            yield f"gate = column // {2 * self.units} * 2 + column % 2"
+        else:
+            yield f"unit = part * {self.units} + column"
+            yield "gate = 0"
+        yield "of_x = unit < HIDDEN"
+        yield "of_h = of_x"
+        if self.cell == "gru":
+            # The new value's two sums are apart: only what comes of the state is scaled.
+            yield "of_x = of_x & (gate != 3)"
+            yield "of_h = of_h & (gate != 2)"
+            yield "gate = tl.minimum(gate, 2)"
+        yield "line = gate * HIDDEN + unit"
+        if self.node.kwargs["has_biases"]:
+            yield "bias_h = tl.load(b_h_ptr + line, mask=of_h, other=0.0).to(tl.float32)"
+            if self.layers > 1:
+                yield "bias_x = tl.load(b_x_ptr + line, mask=of_x & (which > 0), other=0.0).to(tl.float32)"
+        for number, (start, piece) in enumerate(self._pieces):
+            yield f"at{number} = {start} + tl.arange(0, {piece})"
+            for side in "hx" if self.layers > 1 else "h":
+                place = f"w_{side}_ptr + line * HIDDEN + at{number}[:, None]"
+                value = f"tl.load({place}, mask=of_{side} & (at{number} < HIDDEN)[:, None], other=0.0)"
+                yield f"w_{side}{number} = {self._rounded(value)}"
+        yield f"row = tl.arange(0, {self.rows})[:, None]"
+        yield "live = row < batch"
+        yield f"own_unit = part * {self.units} + tl.arange(0, {self.units})[None, :]"
+        yield "own_mask = live & (own_unit < HIDDEN)"
+        yield "own_units = row * HIDDEN + own_unit"
+        for letter in {"lstm": "c", "gru": "h"}.get(self.cell, ""):
+            place = f"{letter}0_ptr + (first + which) * batch * HIDDEN + own_units"
+            yield f"{letter} = tl.load({place}, mask=own_mask, other=0.0).to(tl.float32)"
+        yield f"size = batch * {self.width}"
+        yield "own_ptr = seen_ptr + which * steps"
+        if self.layers > 1:
+            yield "below_ptr = kept_ptr + (which - 1) * steps * size"
+            yield "kept_ptr += which * steps * size"
+        if self.directions == 2:
+            yield "kept_ptr += which * HIDDEN"
+            yield "to_ptr += which * HIDDEN"
+
+    @cached_property
+    def _pieces(self) -> list[tuple[int, int]]:
+        """Where they start, and how long they are."""
+        pieces = _pieces(self.hidden, self.dtype)
+        return [(sum(pieces[:number]), piece) for number, piece in enumerate(pieces)]
+
+    def _step(self, step: str) -> Iterator[str]:
+        at = f"tl.where(which == 0, {step}, steps - 1 - {step})" if self.directions == 2 else step
+        yield f"at = tl.cast({at}, tl.int64)"
+        mask = "live & of_x & (which == 0)" if self.layers > 1 else "live & of_x"
+        inputs = f"tl.load(inputs_ptr + at * x_t + row * x_b + line, mask={mask}, other=0.0)"
+        yield f"sums = {inputs}.to(tl.float32)"
+        if self.layers > 1:
+            yield from self._added("x", f"below_ptr + at * size + row * {self.width}", f"own_ptr - steps + {step}")
+        if step == "0":
+            first = f"tl.load(begin_ptr + row * {self.lines} + line, mask=live & of_h, other=0.0)"
+            yield f"sums += {first}.to(tl.float32)"
+        else:
+            before = "step - 1" if self.directions == 1 else "tl.where(which == 0, step - 1, steps - step)"
+            yield f"before = tl.cast({before}, tl.int64)"
+            yield from self._added("h", f"kept_ptr + before * size + row * {self.width}", "own_ptr + step - 1")
+        yield from self._cell()
+        yield f"tl.store(kept_ptr + at * size + row * {self.width} + own_unit, {self._rounded('h')}, mask=own_mask)"
+        # Every thread's part is written before one says so.
+        yield "tl.debug_barrier()"
+        yield f'tl.atomic_add(own_ptr + {step}, 1, sem="release")'
+        if self.layers > 1:
+            yield f"if which == {self.layers - 1}:"
+        indented = "    " * (self.layers > 1)
+        yield f"{indented}tl.store(to_ptr + at * to_t + row * to_b + own_unit, h, mask=own_mask)"
+
+    def _added(self, side: str, start: str, counter: str) -> Iterator[str]:
+        """Add the products of states, once they are there, with the weights of a side, and its bias."""
+        is_there = " & (which > 0)" if side == "x" else ""
+        waiting = [f'while tl.atomic_add({counter}, 0, sem="acquire") < PARTS:', "    pass"]
+        yield from ["if which > 0:", *indent(waiting)] if is_there else waiting
+        total = "total" if self.cell == "gru" else "sums"
+        for number, _ in enumerate(self._pieces):
+            # Past the first cache: what lies there may be older than what others wrote.
+            mask = f"live & (at{number} < HIDDEN)[None, :]{is_there}"
+            place = f"{start} + at{number}[None, :]"
+            yield f'{side}{number} = tl.load({place}, mask={mask}, other=0.0, cache_modifier=".cg")'
+        precision = f', input_precision="{self.settings.recurrent}"' if self.dtype == "float32" else ""
+        for number, _ in enumerate(self._pieces):
+            yield f"{total} = tl.dot({side}{number}, w_{side}{number}, {'sums' if number == 0 else total}{precision})"
+        if self.cell == "gru":
+            # A sum that the side has no part in stays as it is: no infinite state times zero.
+            yield f"sums = tl.where(of_{side}, total, sums)"
+        if self.node.kwargs["has_biases"]:
+            yield f"sums += bias_{side}"
+
+    def _rounded(self, value: str) -> str:
+        """As the library does for TF32."""
+        is_rounded = self.dtype == "float32" and self.settings.recurrent == "tf32"
+        return f"{self.needs.helper('ks_tf32')}({value})" if is_rounded else value
+
+    def _cell(self) -> Iterator[str]:
+        sigmoid, tanh = (self.needs.function(name, "float32") for name in ("sigmoid", "tanh"))
+        if self.sums == 4:
+            yield f"even, odd = tl.split(tl.reshape(sums, [{self.rows}, 2, {self.units}, 2]))"
+            yield "sum0, sum2 = tl.split(tl.permute(even, (0, 2, 1)))"
+            yield "sum1, sum3 = tl.split(tl.permute(odd, (0, 2, 1)))"
+        if self.cell == "lstm":
+            yield f"c = {sigmoid}(sum1) * c + {sigmoid}(sum0) * {tanh}(sum2)"
+            yield f"h = {sigmoid}(sum3) * {tanh}(c)"
+        elif self.cell == "gru":
+            yield f"new = {tanh}(sum2 + {sigmoid}(sum0) * sum3)"
+            yield f"h = new + {sigmoid}(sum1) * (h - new)"
+        else:
+            yield f"h = {tanh}(sums)" if self.cell == "tanh" else "h = tl.where(sums < 0.0, 0.0, sums)"
