@@ -17,7 +17,6 @@ from .lowering.normal import VARIANCES
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_features
 from .triton.mutations import gpu_mutations
-from .triton.recurrent_layers import RECURRENT
 from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, gpu_domains, gpu_settings
 
 T = TypeVar("T", Features, GpuFeatures)
@@ -169,7 +168,6 @@ class TritonBackend:
                 features,
                 convolution_bound=math.inf if bounds.tf32_convolutions else bounds.most(graph, CONVOLUTIONS),
                 variance_bound=bounds.most(graph, VARIANCES),
-                recurrent_bound=bounds.most(graph, RECURRENT),
             ),
             hardware,
         )

@@ -1,7 +1,7 @@
 """A config and a graph to a candidate file in Triton."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
@@ -22,10 +22,11 @@ from .launch import HELPERS
 from .launch_table import KIND, MOST_LISTED, LaunchTable, launches_literal
 from .library_attention import library_attention
 from .products import is_product
+from .recurrent_layers import RECURRENT
 from .rewrites import exact_convolutions, on_gpu
 from .shared import share_repeated
 from .source import TEMPLATES, TritonLibrary, triton_library
-from .tunables import GpuSettings
+from .tunables import FULL_BOUND, GpuSettings
 
 _SCANS = ("aten.cumsum.default", RUNNING_PRODUCT, RECURRENCE)
 
@@ -44,8 +45,11 @@ class TritonCandidate:
 def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "", bounds: ErrorBounds = NO_BOUNDS) -> Plan:
     """Partition ``graph`` as the settings say; the kernels' names begin with ``prefix``.
 
-    Where ``bounds`` differ by result, what a more exact one is computed from keeps the reference's precision.
+    Where ``bounds`` differ by result, what a more exact one is computed from keeps the reference's precision. So do
+    recurrent layers where they have to be as exact as fp32 is.
     """
+    if bounds.most(graph, RECURRENT) < FULL_BOUND:
+        settings = replace(settings, recurrent=False)
     by_value = bounds.by_value(graph)
     exact = set() if bounds.tf32_convolutions else exact_convolutions(graph, by_value)
     exact_variances = {name for name, bound in by_value.items() if bound < SHIFTED_ERROR}

@@ -33,7 +33,6 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     lengths = [sizes.of(product(k.dims[d] for d in k.inner)) for k in rows]
     counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
     tiles = [tile.name for k in rows for tile in prepare(k, sizes, GpuSettings()).kernels]
-    layers = [node for node in plan.externs if node.target == LAYERS]
     products = [n for n in plan.externs if is_product(n) or (n.target in TEMPLATES and n.target != LAYERS)]
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
     library = [node for node in plan.externs if base_name(node.target) in ("convolution", "_convolution")]
@@ -64,6 +63,5 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         small_chains=any(node.target == CHAIN for node in products),
         row_length=max(lengths, default=0),
         parts=any(name.endswith("_part") for name in tiles),
-        recurrent=bool(layers),
-        float32_recurrent=any(node.values[0].dtype == "float32" for node in layers),
+        recurrent=any(node.target == LAYERS for node in plan.externs),
     )

@@ -152,11 +152,8 @@ _PRELUDE = {
         "def ks_floor_div_int(a, b):\n    q = a // b\n    r = a - q * b\n"
         "    return tl.where((r != 0) & ((r < 0) != (b < 0)), q - 1, q)"
     ),
-    # The tensor cores cut off what TF32 does not have.
-    "ks_tf32": (
-        "def ks_tf32(x):\n    bits = (x.to(tl.int32, bitcast=True) + 4096) & -8192\n"
-        "    return tl.where(x == x, bits.to(tl.float32, bitcast=True), x)"
-    ),
+    # Of what is infinite nothing is left.
+    "ks_rest": 'def ks_rest(x, part):\n    return tl.where(tl.abs(part) < float("inf"), x - part, 0.0)',
     "ks_wrap": (
         "def ks_wrap(i, n):\n    i = tl.where(i < 0, i + n, i)\n    return tl.minimum(tl.maximum(i, 0), n - 1)"
     ),

@@ -105,9 +105,8 @@ class GpuSettings:
     """fp32 products: ``tf32x3`` (three tf32 products, nearly fp32), ``tf32`` or ``ieee``."""
     halves: bool = True
     """``tf32x3`` of large products from operands that were split beforehand, blocks added up in fp32."""
-    recurrent: str = "tf32x3"
-    """Recurrent layers in one kernel for all steps, with fp32 products in ``tf32x3`` or ``tf32``; empty: the
-    library's."""
+    recurrent: bool = True
+    """Recurrent layers in one kernel for all steps; else the library's."""
 
     @property
     def has_own_convolutions(self) -> bool:
@@ -168,10 +167,6 @@ class GpuFeatures:
     """The same of variances."""
     recurrent: bool = False
     """Recurrent layers that fit the device."""
-    float32_recurrent: bool = False
-    """In fp32."""
-    recurrent_bound: float = math.inf
-    """How wrong what they give may be."""
 
 
 FULL_BOUND = 1e-5
@@ -247,14 +242,6 @@ def _precision(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, .
     return ("tf32", "tf32x3", "ieee") if features.float32_convolutions else ()
 
 
-def _recurrent(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
-    if not features.recurrent:
-        return ()
-    # The library sums in TF32, too, where nobody forbids it.
-    permitted = ("tf32",) if features.float32_recurrent and features.recurrent_bound >= FULL_BOUND else ()
-    return (*permitted, "tf32x3", "")
-
-
 def _variance(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not features.variance:
         return ()
@@ -278,7 +265,7 @@ def _math(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
 
 
 GPU_DOMAINS: dict[str, Domain] = {
-    "recurrent": _recurrent,
+    "recurrent": _when(lambda t: t.recurrent, True, False),
     "warps": _when(lambda t: True, 0, 4, 8, 16, 2, 32, 1),
     "row": _row,
     "block": _when(lambda t: t.pointwise or t.rows, 0, 1024, 2048, 4096, 8192, 512),

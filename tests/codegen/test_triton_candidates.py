@@ -25,7 +25,11 @@ def _names(path):
     ]
 
 
-PRODUCTS = [name for part in ("products", "chains", "convolution", "recurrent") for name in _names(HERE / f"triton_{part}_cases.py")]
+PRODUCTS = [
+    name
+    for part in ("products", "chains", "convolution", "recurrent")
+    for name in _names(HERE / f"triton_{part}_cases.py")
+]
 NAMES = [*_names(HERE / "operators.py"), *_names(HERE / "operators_over_time.py"), *PRODUCTS]
 COPIED = {"transposed_window", "convolution_in_tf32"}
 """Filters are made of others."""
@@ -52,7 +56,7 @@ FUSED = {
     "held_columns": 1,
     "rows_in_powers_of_two": 1, "product_in_powers_of_two": 1, "split_3xtf32": 2, "split_3xtf32_linear": 2,
     "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2, "linear_of_one_row": 1,
-    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1, "LstmLayers": 1, "GruBothWays": 3, "rnn_in_tf32": 1,
+    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1, "LstmLayers": 1, "GruBothWays": 3,
 }  # fmt: skip
 """How many kernels an operator becomes; those that repeat each other but for names count once."""
 

@@ -54,7 +54,7 @@ def shape_of(graph, inputs):
     return ShapeFacts(name="", inputs=tuple(facts), outputs=())
 
 
-def write(function, inputs, config, path):
+def write(function, inputs, config, path, error_bound=None):
     """The candidate for an operator captured at the first inputs, with the shapes of all."""
     graph = capture(function, copied(inputs[0]))
     work = Work(read_bytes=1, write_bytes=1, flops=1)
@@ -66,6 +66,7 @@ def write(function, inputs, config, path):
         work=work,
         dtype="float32",
         float64_oracle=True,
+        error_bound=error_bound,
         is_module=isinstance(function, torch.nn.Module),
     )
     path.write_text(generate_triton(facts, graph, gpu_settings(config)).source)
@@ -138,7 +139,8 @@ def compare(name, function, makers, config, bound, folder):
     torch.manual_seed(0)
     given = [make() for make in makers]
     function = function() if isinstance(function, type) else function
-    module = write(function, given, config, folder / f"{name}.py")
+    error_bound = triton_recurrent_cases.ERROR_BOUND if name in triton_recurrent_cases.CASES else None
+    module = write(function, given, config, folder / f"{name}.py", error_bound)
     plain, fit = module._aten, module._fit
     fallbacks, copies, differences, unlisted = [], [], [], []
 

@@ -7,11 +7,13 @@ from torch import nn
 from triton_chains_cases import r
 
 CASES = {}
+ERROR_BOUND = 1e-3
+"""What is left where the reference ran in TF32; where it did not, recurrent layers stay with the library."""
 WAITING = {"lstm_on_many_programs", "gru_in_both_directions", "lstm_in_half_precision"}
 """Programs of a layer wait for each other: these are compiled, not run."""
 
 
-def case(*inputs, bound=2e-5, **config):
+def case(*inputs, bound=1e-4, **config):
     """Register a module with its inputs, the first for the capture, and the bound of its error."""
 
     def register(function):
@@ -51,18 +53,8 @@ class GruBothWays(nn.Module):
         return self.layers(x)
 
 
-@case(lambda: [r(5, 3, 20), r(2, 3, 16)], lambda: [with_infinities(r(4, 2, 20)), r(2, 2, 16)])
-class gru_over_gru(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.GRU(20, 16, 2)
-
-    def forward(self, x, h):
-        return self.layers(x, h)[1]
-
-
-@case(lambda: [r(5, 3, 20), r(2, 3, 16)], lambda: [r(1, 3, 20), r(2, 3, 16)], bound=2e-3, recurrent="tf32")
-class rnn_in_tf32(nn.Module):
+@case(lambda: [r(5, 3, 20), r(2, 3, 16)], lambda: [r(1, 3, 20), r(2, 3, 16)])
+class rnn_without_biases(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.RNN(20, 16, 2, nonlinearity="relu", bias=False)
@@ -81,17 +73,31 @@ class rnn_of_one_layer(nn.Module):
         return self.layers(x, h)[0] * 2
 
 
-@case(lambda: [r(5, 3, 20).half(), r(2, 3, 16).half()], bound=5e-3)
+@case(lambda: [r(5, 3, 20).to(torch.bfloat16), r(2, 3, 16).to(torch.bfloat16)], bound=2e-2)
 class gru_in_half_precision(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.GRU(20, 16, 2).half()
+        self.layers = nn.GRU(20, 16, 2).to(torch.bfloat16)
 
     def forward(self, x, h):
         return self.layers(x, h)
 
 
-@case(lambda: [r(10, 32, 128), r(6, 10, 256), r(6, 10, 256)], recurrent="tf32")
+@case(
+    lambda: [r(5, 3, 20), r(2, 3, 16)],
+    lambda: [with_infinities(r(4, 2, 20)), r(2, 2, 16)],
+    lambda: [with_infinities(r(4, 2, 20)), with_infinities(r(2, 3, 16))[:, :2]],
+)
+class gru_over_gru(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.GRU(20, 16, 2)
+
+    def forward(self, x, h):
+        return self.layers(x, h)
+
+
+@case(lambda: [r(10, 32, 128), r(6, 10, 256), r(6, 10, 256)])
 class lstm_on_many_programs(nn.Module):
     def __init__(self):
         super().__init__()

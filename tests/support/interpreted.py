@@ -64,6 +64,17 @@ def _with_boolean_mask(name, place):
 _with_boolean_mask("create_masked_load", 1)
 _with_boolean_mask("create_masked_store", 2)
 
+_multiply = interpreter.InterpreterBuilder.create_dot
+
+
+def _multiply_wider(self, a, b, *others):
+    """bfloat16 lies in integers here, which would be multiplied as such."""
+    a, b = (self.cast_impl(x, tl.float32) if x.dtype.scalar == tl.bfloat16 else x for x in (a, b))
+    return _multiply(self, a, b, *others)
+
+
+interpreter.InterpreterBuilder.create_dot = _multiply_wider
+
 _patch_language = interpreter._patch_lang
 _numpy_type = functools.cache(interpreter._get_np_dtype)
 _reduce_by_element = ReduceOps.generic_reduce
