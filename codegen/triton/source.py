@@ -23,7 +23,8 @@ from .prepare import Sizes, Tile, prepare
 from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .recurrence import recurrence_kernel
-from .recurrent_layers import LAYERS, recurrent_layers
+from .recurrent_layers import LAYERS
+from .recurrent_layers_text import recurrent_layers
 from .row_shape import Shape, shape_of_tile
 from .rows import RowWriter
 from .scan import scan_kernel
