@@ -22,9 +22,10 @@ from typing import Any
 import torch
 
 from ...schemas import ContractProperty
+from .comparing import copied, error_of
 from .conditions import leaves
 from .properties import ESSENTIAL, PROPERTIES
-from .selfcheck import Carried, copied, error_of
+from .selfcheck import Carried
 from .sides import NotApplicable, Side
 
 InTF32 = Callable[[], contextlib.AbstractContextManager[object]]

@@ -11,7 +11,17 @@ from ...schemas import CONTIGUOUS, FROM_SEED, InputFact, Problem, ProblemFacts, 
 from ..sources.native_source import CANDIDATE, parsed, parts_of
 from ..sources.parsing import parse
 
-PARTS = ("embedded", "conditions", "constructor", "own_backward", "functions", "bridge", "modules", "selfcheck")
+PARTS = (
+    "embedded",
+    "conditions",
+    "constructor",
+    "own_backward",
+    "functions",
+    "bridge",
+    "modules",
+    "comparing",
+    "selfcheck",
+)
 """The files beside this one whose code goes into every finished file, in this order."""
 NOT_SUPPORTED = "NotSupported"
 """Class of a candidate that knows where it is right."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
+from .comparing import cotangents, mapped
 from .conditions import leaves
-from .selfcheck import cotangents, mapped
 from .sides import Side, is_floating
 
 

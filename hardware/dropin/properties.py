@@ -15,9 +15,10 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree
 
+from .comparing import IN_FP32, mapped, rounding
 from .conditions import leaves
 from .gradient_properties import accumulated, backward, first, gradients, graph, mixed, twice
-from .selfcheck import IN_FP32, mapped, rounding, states_of
+from .selfcheck import states_of
 from .sides import NotApplicable, Side, is_floating
 
 

@@ -5,7 +5,6 @@ import contextlib
 import copy
 import inspect
 import json
-import math
 import statistics
 import sys
 import time
@@ -16,20 +15,15 @@ from typing import Any
 import torch
 
 from .bridge import derived
+from .comparing import IN_FP32, IN_TF32, copied, cotangents, error_of, mapped, rounding
 from .conditions import leaves
 from .constructor import by_position, call_once, made_on
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
-IN_FP32, IN_TF32 = (1e-6, 1e-3), (1e-3, 0.1)
-"""What a submodule keeps is nothing but rounding where it is smaller than the first share of the largest like it beside
-it: such a running mean errs relative to the second share."""
 CALLS = 3
 ROUNDS = 7
 ROUND_SECONDS = 0.1
-CHUNK, DEVICE_CHUNK = 1 << 18, 1 << 24
-"""Elements that are compared at a time. In main memory more would be written and read again a dozen times; a device is
-waited for after each."""
 MOST_FOLLOWED = 1 << 24
 """Elements of the inputs up to which gradients are checked."""
 
@@ -42,6 +36,8 @@ def main(arguments: list[str], file: dict[str, Any]) -> int:
         report = _report(file, timed=not options.no_timing)
     except KeyboardInterrupt:
         return 130
+    finally:
+        say("")
     sys.stdout.write(json.dumps(report, indent=2) + "\n" if options.json else _in_words(report, file))
     return 0 if report["correct"] else 1
 
@@ -58,6 +54,7 @@ def _options(arguments: list[str], file: dict[str, Any]) -> argparse.Namespace:
 
 
 def _report(file: dict[str, Any], *, timed: bool) -> dict[str, Any]:
+    say("making the reference and the drop-in")
     problem = Carried(file)
     checks = [check for shape in problem.shapes for check in problem.checks(shape)]
     report = {
@@ -155,6 +152,7 @@ class Carried:
 
     def checks(self, shape: str) -> Iterator[dict[str, Any]]:
         """Outputs and state after each of several calls, and gradients, at ``shape``."""
+        say(f"checking shape {shape}")
         reference, drop_in = self.pair()
         inputs = self.inputs(shape)
         with torch.no_grad():
@@ -204,6 +202,7 @@ class Carried:
         missing: dict[str, str] = {}
         with torch.no_grad():
             for name, call in list(calls.items()):
+                say(f"first calls at shape {shape}: {name}")
                 try:
                     for _ in range(CALLS):
                         call(*inputs)
@@ -212,7 +211,8 @@ class Carried:
                     del calls[name]
             counts = {name: max(1, int(ROUND_SECONDS / self._seconds(call, inputs, 1))) for name, call in calls.items()}
             rounds: dict[str, list[float]] = {name: [] for name in calls}
-            for _ in range(ROUNDS):
+            for number in range(ROUNDS):
+                say(f"timing shape {shape}: round {number + 1} of {ROUNDS}")
                 for name, call in calls.items():
                     rounds[name].append(self._seconds(call, inputs, counts[name]) * 1000)
         medians = {name: statistics.median(samples) for name, samples in rounds.items()}
@@ -230,6 +230,13 @@ class Carried:
         return (time.perf_counter() - began) / count
 
 
+def say(step: str) -> None:
+    """On a terminal, what takes its time right now, in place of what was said before."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{step}")
+        sys.stderr.flush()
+
+
 def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
     """Everything that two modules keep: parameters, buffers, numbers."""
     if not isinstance(reference, torch.nn.Module):
@@ -242,24 +249,6 @@ def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
         for key, expected in values.items():
             if isinstance(expected, torch.Tensor | bool | int | float) and key not in passed_over:
                 yield f"state {path}.{key}".replace(" .", " "), expected, getattr(drop_in_part, key, None)
-
-
-def _kind_of(name: str, value: Any) -> tuple[str, Any]:
-    """What tensors have in common whose sizes are compared: the submodule that keeps them, and the shape."""
-    return name.removeprefix("state ").rpartition(".")[0], getattr(value, "shape", None)
-
-
-def rounding(states: list[tuple[str, Any]], shares: tuple[float, float]) -> list[float]:
-    """Of each value what its errors are relative to if it is nothing but rounding, by such shares; 0 if it is more."""
-    nothing, next_to = shares
-    sizes: dict[tuple[str, Any], float] = {}
-    for name, value in states:
-        is_own = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
-        if is_own and value.dtype is torch.float32:
-            kind = _kind_of(name, value)
-            sizes[kind] = max(sizes.get(kind, 0.0), _typical(value))
-    beside = [(value, sizes.get(_kind_of(name, value), 0.0)) for name, value in states]
-    return [next_to * size if size and _typical(value) < nothing * size else 0.0 for value, size in beside]
 
 
 def _named(kind: str, expected: list[Any], answers: list[Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -297,68 +286,6 @@ def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tupl
     for index, (expected, answer) in enumerate(zip(*grads, strict=True)):
         if expected is not None:
             yield f"gradient {index}", expected, answer
-
-
-def cotangents(ends: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Random tensors like ``ends``, the same each time; drawn where they are, which takes no time on a device."""
-    generators = {end.device: torch.Generator(end.device).manual_seed(1) for end in ends}
-    return [torch.randn(end.shape, generator=generators[end.device], device=end.device).to(end) for end in ends]
-
-
-def error_of(expected: Any, answer: Any, least: float = 0.0) -> float:
-    """Largest error relative to the element and to the typical one, or to ``least`` if that is more.
-
-    Infinite where the form differs.
-    """
-    if not isinstance(expected, torch.Tensor):
-        if expected is None or isinstance(expected, str | bool):
-            return 0.0 if expected == answer else math.inf
-        expected, answer = torch.tensor(expected), torch.tensor(answer) if isinstance(answer, int | float) else None
-    if not isinstance(answer, torch.Tensor) or answer.shape != expected.shape or answer.dtype != expected.dtype:
-        return math.inf
-    if not (expected.is_floating_point() or expected.is_complex()):
-        return 0.0 if torch.equal(expected, answer) else math.inf
-    typical = max(least, _typical(expected))
-    worst = [_largest_error(one, other, typical) for one, other in zip(_chunks(expected), _chunks(answer), strict=True)]
-    return max((error if error == error else math.inf for error in worst), default=0.0)
-
-
-def _typical(expected: torch.Tensor) -> float:
-    """The root mean square of those that are finite."""
-    count, squares = 0, 0.0
-    for chunk in _chunks(expected):
-        finite = chunk.isfinite()
-        count += int(finite.sum())
-        squares += float(chunk.masked_fill(~finite, 0.0).abs().square().sum())
-    return math.sqrt(squares / max(1, count))
-
-
-def _chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Its elements, some at a time, in double precision."""
-    wide = torch.complex128 if tensor.is_complex() else torch.float64
-    length = CHUNK if tensor.device.type == "cpu" else DEVICE_CHUNK
-    return (chunk.to(wide) for chunk in tensor.detach().reshape(-1).split(length))
-
-
-def _largest_error(expected: torch.Tensor, answer: torch.Tensor, typical: float) -> float:
-    """As :func:`error_of`, of some elements; NaN where one of two is."""
-    same = (expected == answer) | (expected.isnan() & answer.isnan())
-    errors = (expected - answer).abs() / (expected.abs() + typical).clamp_min(1e-300)
-    return float(errors.masked_fill(same, 0.0).max()) if errors.numel() else 0.0
-
-
-def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """``value`` with every tensor in it changed."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, list | tuple):
-        return type(value)(mapped(item, change) for item in value)
-    return {key: mapped(item, change) for key, item in value.items()} if isinstance(value, dict) else value
-
-
-def copied(inputs: list[Any]) -> list[Any]:
-    """Inputs of their own."""
-    return [mapped(value, lambda tensor: tensor.detach().clone()) for value in inputs]
 
 
 def _by_whom(report: dict[str, Any], file: dict[str, Any]) -> str:

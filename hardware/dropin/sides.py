@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from .comparing import copied, mapped
 from .conditions import leaves
-from .selfcheck import copied, mapped
 
 
 @dataclass

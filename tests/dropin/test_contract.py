@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.dropin.comparing import error_of
 from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, InTF32, _Contract
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
-from kernelswarm.hardware.dropin.selfcheck import Carried, error_of
+from kernelswarm.hardware.dropin.selfcheck import Carried
 from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32
 from kernelswarm.schemas import StateFact, Verdict, VerifyReport
