@@ -119,18 +119,8 @@ class _Drafter:
 
     @classmethod
     async def started(cls) -> "_Drafter":
-        ours, theirs = socket.socketpair()
-        channel = Channel(ours)
-        try:
-            with theirs:
-                command = (sys.executable, "-P", "-m", __name__, str(theirs.fileno()))
-                process = await subprocesses.start(
-                    *command, stdin=asyncio.subprocess.DEVNULL, pass_fds=(theirs.fileno(),)
-                )
-        except BaseException:
-            channel.close()
-            raise
-        return cls(process, channel)
+        process, ours = await subprocesses.start_on_socket(__name__)
+        return cls(process, Channel(ours))
 
     async def draft(self, order: bytes) -> Draft:
         await self._channel.send_framed(order)

@@ -9,7 +9,6 @@ import select
 import signal
 import socket
 import struct
-import sys
 import time
 from array import array
 from collections.abc import Mapping, Sequence
@@ -86,18 +85,13 @@ class OrdinaryProcess:
             OSError: it cannot be started.
         """
         await asyncio.to_thread(scratch.mkdir)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await subprocesses.start(
-                *(sys.executable, "-P", "-m", f"{__package__}.walls", str(theirs.fileno()), str(memory_bytes)),
-                *(device, trust),
-                cwd=scratch,
-                env=dict(environment),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-            )
+        process, ours = await subprocesses.start_on_socket(
+            *(f"{__package__}.walls", str(memory_bytes), device, trust),
+            cwd=scratch,
+            env=dict(environment),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
         return cls(process, ours, label, trust, device)
 
     @property

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
+import sys
 from typing import Any
 
 _START_SECONDS = 0.5
@@ -27,6 +29,25 @@ async def start(*command: str | os.PathLike[str], **options: Any) -> asyncio.sub
         await _started(starting)
         if not starting.cancelled() and starting.exception() is None:
             await _uncancelled(_end(starting.result()))
+        raise
+
+
+async def start_on_socket(
+    module: str, *arguments: str, **options: Any
+) -> tuple[asyncio.subprocess.Process, socket.socket]:
+    """Start ``python -m module`` with the number of a socket as its first argument; this side has the other end.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            command = (sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments)
+            pipes = {"stdin": asyncio.subprocess.DEVNULL, "pass_fds": (theirs.fileno(),)}
+            return await start(*command, **pipes, **options), ours
+    except BaseException:
+        ours.close()
         raise
 
 

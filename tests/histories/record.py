@@ -32,6 +32,7 @@ from kernelswarm.store import read_recorded  # noqa: E402
 
 POOL = 'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
 """Timed against eager alone: a history shows decisions, not speed."""
+GPU_POOL = 'name = "gpu"\nplatform = "nvidia"\nlanguages = ["triton"]\nbaselines = ["eager", "compile"]\n'
 
 RIGHT = "import torch\ndef kernel(x, w):\n    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w\n"
 GIVEN = (
@@ -47,9 +48,9 @@ Stop = Callable[[Event], str]
 """Names the reason to stop the search for, after an event; empty to go on."""
 
 
-async def search(home: Path, options: SearchOptions, stop: Stop = lambda _: "") -> str:
+async def search(home: Path, options: SearchOptions, stop: Stop = lambda _: "", pool: str = "bare") -> str:
     """Search to the end, or to where it is stopped; the session's id."""
-    async with searching(load_problem(home / "rmsnorm.py"), "bare", options, home=home) as running:
+    async with searching(load_problem(home / "rmsnorm.py"), pool, options, home=home) as running:
         asked = False
         async for _, event in running.events():
             if not asked and (reason := stop(event)):
@@ -61,6 +62,11 @@ async def search(home: Path, options: SearchOptions, stop: Stop = lambda _: "") 
 async def budget(home: Path) -> str:
     """Drafts, improvements, finalists, a skill."""
     return await search(home, SearchOptions(budget=8, seed=3))
+
+
+async def gpu(home: Path) -> str:
+    """On an NVIDIA GPU: drafts in Triton, what its profilers saw, a baseline that joins late, finalists."""
+    return await search(home, SearchOptions(budget=8, seed=3), pool="gpu")
 
 
 async def failures(home: Path) -> str:
@@ -196,8 +202,10 @@ async def until_killed(home: Path) -> None:
 
 SCENARIOS: dict[str, Callable[[Path], Awaitable[str | tuple[str, ...]]]] = {
     scenario.__name__: scenario
-    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, finished, awaited, models)
+    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, finished, awaited, models, gpu)
 }
+ON_REQUEST = {gpu.__name__}
+"""What not every machine can record."""
 
 
 async def record(name: str, path: Path) -> None:
@@ -205,6 +213,7 @@ async def record(name: str, path: Path) -> None:
         home = Path(folder)
         (home / "pools").mkdir()
         (home / "pools" / "bare.toml").write_text(POOL)
+        (home / "pools" / "gpu.toml").write_text(GPU_POOL)
         (home / "rmsnorm.py").write_text(given.SOURCE)
         sessions = await SCENARIOS[name](home)
         family = (sessions,) if isinstance(sessions, str) else sessions
@@ -215,7 +224,12 @@ async def record(name: str, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCENARIOS)}; by default all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(SCENARIOS)}; by default all but {', '.join(ON_REQUEST)}",
+    )
     parser.add_argument("--out", type=Path, default=histories.FOLDER)
     parser.add_argument("--label", default="v1", help="put in front of the file's name")
     parser.add_argument("--until-killed", type=Path, help=argparse.SUPPRESS)
@@ -225,7 +239,7 @@ def main() -> None:
         return
     if unknown := set(options.names) - set(SCENARIOS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    for name in options.names or SCENARIOS:
+    for name in options.names or SCENARIOS.keys() - ON_REQUEST:
         asyncio.run(record(name, options.out / f"{options.label}-{name}{histories.SUFFIX}"))
 
 

@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import os
 import random
-import socket
-import sys
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,14 +99,7 @@ class TimekeeperProcess:
         if self._is_closed:
             raise TimekeeperDied("nothing is timed any more: the device is closed")
         if self._channel is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                self._process = await subprocesses.start(
-                    *(sys.executable, "-P", "-m", f"{__package__}.timekeeper", str(theirs.fileno())),
-                    cwd=self._home(),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                )
+            self._process, ours = await subprocesses.start_on_socket(f"{__package__}.timekeeper", cwd=self._home())
             self._channel = Channel(ours)
             self.generation += 1
         return self._channel
