@@ -239,7 +239,7 @@ def main() -> None:
         return
     if unknown := set(options.names) - set(SCENARIOS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    for name in options.names or SCENARIOS.keys() - ON_REQUEST:
+    for name in options.names or [name for name in SCENARIOS if name not in ON_REQUEST]:
         asyncio.run(record(name, options.out / f"{options.label}-{name}{histories.SUFFIX}"))
 
 
