@@ -1,7 +1,7 @@
 """A config and a graph to a candidate file in Triton."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
@@ -48,10 +48,10 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "", bounds: Erro
     Where ``bounds`` differ by result, what a more exact one is computed from keeps the reference's precision. So do
     recurrent layers where they have to be as exact as fp32 is.
     """
-    if bounds.most(graph, RECURRENT) < FULL_BOUND:
-        settings = replace(settings, recurrent=False)
     by_value = bounds.by_value(graph)
-    exact = set() if bounds.tf32_convolutions else exact_convolutions(graph, by_value)
+    layers = {node.name for node in graph.nodes if node.target in RECURRENT}
+    exact = {name for name in layers if by_value.get(name, bounds.least) < FULL_BOUND}
+    exact |= set() if bounds.tf32_convolutions else exact_convolutions(graph, by_value)
     exact_variances = {name for name, bound in by_value.items() if bound < SHIFTED_ERROR}
     fusion = Fusion(
         reductions=settings.fusion != "split",

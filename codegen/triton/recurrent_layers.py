@@ -4,7 +4,7 @@ Products with arguments of the operator, which may be of any size, are left to P
 library: of the inputs for all steps at once, of the first states. The kernel multiplies states alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -51,13 +51,13 @@ _BESIDE = 4 << 10
 """Bytes of shared memory that a program needs beside what it multiplies."""
 
 
-def fuse_recurrent_layers(graph: Graph, settings: GpuSettings) -> Graph:
-    """The graph with recurrent layers that fit the device as :data:`LAYERS`."""
+def fuse_recurrent_layers(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> Graph:
+    """The graph with recurrent layers that fit the device as :data:`LAYERS`, but for those that are to be ``exact``."""
     nodes = {node.name: node for node in graph.nodes}
     new_nodes: list[Node] = []
     gone: set[str] = set()
     for node in graph.nodes:
-        stack = _Stack.of(node, nodes, settings)
+        stack = None if node.name in exact else _Stack.of(node, nodes, settings)
         if stack is None:
             new_nodes += [] if node.name in gone else [node]
             continue

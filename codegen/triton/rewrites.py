@@ -42,7 +42,8 @@ def exact_convolutions(graph: Graph, by_value: Mapping[str, float]) -> set[str]:
 
 
 def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> Graph:
-    """The same operator in a form that suits a GPU; convolutions that are ``exact`` stay the reference's."""
+    """The same operator in a form that suits a GPU; of convolutions and recurrent layers, ``exact`` ones stay the
+    reference's."""
     graph = _running_products(spell_extremes(graph))
     if settings.reassociate:
         graph = pools_first(graph, exact)
@@ -51,7 +52,7 @@ def on_gpu(graph: Graph, settings: GpuSettings, exact: Collection[str] = ()) -> 
     if settings.templates:
         graph = fuse_attention(spell_wide_attention(graph))
     if settings.recurrent:
-        graph = fuse_recurrent_layers(graph, settings)
+        graph = fuse_recurrent_layers(graph, settings, exact)
     graph = kept_convolutions(graph, exact)
     if settings.has_own_convolutions:
         graph = fuse_convolutions(graph)
