@@ -57,8 +57,8 @@ class Anchors:
         self.given_up = given_up
         self.numbers = {node.expr: node.name for node in graph.nodes if node.op == "call" and node.expr}
         """Calls that make a number of a tensor, by the symbol that they give a value."""
-        self.measured = self._measured()
-        """Nodes whose shape only their result tells."""
+        self.sized = self._sized()
+        """By size, the node whose result alone tells it."""
         self.live = self._live()
         self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
         """Inputs, parameters, constants, and results of operators that are left to PyTorch."""
@@ -77,7 +77,7 @@ class Anchors:
             return node.op == "call"
         if node.target in (CARRIED, STEP_SUM):
             return False
-        if node.name in self.given_up or node.name in self.measured:
+        if node.name in self.given_up or node.name in self.sized.values():
             return True
         if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
             base = self.nodes[node.args[0].name]
@@ -154,19 +154,20 @@ class Anchors:
     def _read(self, node: Node) -> list[str]:
         """The nodes that ``node`` needs first: its tensors, and what makes numbers for it."""
         args = (*node.args, *node.kwargs.values())
-        return [*refs(args), *(self.numbers[symbol] for symbol in _symbols(args) if symbol in self.numbers)]
+        makers = self.numbers | self.sized
+        return [*refs(args), *(makers[symbol] for symbol in _symbols(args) if symbol in makers)]
 
-    def _measured(self) -> set[str]:
-        """The first node of each size that depends on data; kernels that know such a size themselves aside."""
+    def _sized(self) -> dict[str, str]:
+        """By size that depends on data, the first node that has it; kernels that know such a size themselves aside."""
         symbols = {*self.graph.symbols, *self.numbers}
-        measured = set()
+        sized: dict[str, str] = {}
         for node in self.graph.nodes:
             sizes = {size for meta in node.values for size in meta.shape if isinstance(size, str)}
             new = {size for size in sizes if re.fullmatch(r"u\d+", size)} - symbols
             symbols |= new
             if new and node.target != SEGMENT_OF and not is_special(node, self.nodes):
-                measured.add(node.name)
-        return measured
+                sized |= dict.fromkeys(new, node.name)
+        return sized
 
     def _live(self) -> set[str]:
         live: set[str] = set()

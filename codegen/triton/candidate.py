@@ -26,7 +26,7 @@ from .recurrent_layers import RECURRENT
 from .rewrites import exact_convolutions, on_gpu
 from .shared import share_repeated
 from .source import TEMPLATES, TritonLibrary, triton_library
-from .tunables import FULL_BOUND, GpuSettings
+from .tunables import RECURRENT_BOUND, GpuSettings
 
 _SCANS = ("aten.cumsum.default", RUNNING_PRODUCT, RECURRENCE)
 
@@ -50,7 +50,7 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "", bounds: Erro
     """
     by_value = bounds.by_value(graph)
     layers = {node.name for node in graph.nodes if node.target in RECURRENT}
-    exact = {name for name in layers if by_value.get(name, bounds.least) < FULL_BOUND}
+    exact = {name for name in layers if by_value.get(name, bounds.least) < RECURRENT_BOUND}
     exact |= set() if bounds.tf32_convolutions else exact_convolutions(graph, by_value)
     exact_variances = {name for name, bound in by_value.items() if bound < SHIFTED_ERROR}
     fusion = Fusion(

@@ -64,4 +64,5 @@ def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
         row_length=max(lengths, default=0),
         parts=any(name.endswith("_part") for name in tiles),
         recurrent=any(node.target == LAYERS for node in plan.externs),
+        beside_recurrent=bool(products) or any(root.op != "const" for k in plan.kernels for root in k.roots()),
     )

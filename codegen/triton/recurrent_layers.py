@@ -122,7 +122,7 @@ class _Stack:
         is_projected = len({state.values[0].example[-1:] for state in self.states}) > 1
         are_known = all(meta.example and isinstance(meta.shape[-1], int) for meta in metas)
         is_one_type = len({meta.dtype for meta in metas}) == 1 and self.dtype in BYTES
-        return is_whole and not is_projected and are_known and is_one_type and self.rows <= _MOST_ROWS
+        return is_whole and not is_projected and are_known and is_one_type
 
     @property
     def dtype(self) -> str:
@@ -142,7 +142,7 @@ class _Stack:
     @property
     def rows(self) -> int:
         """Of a product: the batch, or more."""
-        return max(16, power(self.node.values[0].example[0 if self.is_batch_first else 1]))
+        return rows_of(self.node.values[0].example[0 if self.is_batch_first else 1])
 
     @cached_property
     def cut(self) -> _Cut | None:
@@ -154,19 +154,12 @@ class _Stack:
             layers = self.settings.multiprocessors // programs
             # A layer in two directions reads all of the layer below before its first step.
             layers = min(layers, self.layers if self.directions == 1 else 1)
-            while layers and not self._has_room(columns, layers):
+            while layers and not has_room(self.hidden, self.dtype, columns, layers, self.rows, self.settings):
                 layers = int(layers > 1)
             if layers:
                 launches = -(-self.layers // layers)
                 cuts.append((launches, -units, _Cut(units, -(-self.layers // launches))))
         return min(cuts, key=lambda cut: cut[:2])[2] if cuts else None
-
-    def _has_room(self, columns: int, layers: int) -> bool:
-        """Whether weights fit the registers of a program's warps, and with what they are multiplied by, its memory."""
-        terms, matrices = sum(pieces(self.hidden, self.dtype)), 2 if layers > 1 else 1
-        is_held = registers(terms, self.dtype, matrices, NARROW) <= MOST_REGISTERS
-        size = terms * BYTES[self.dtype] * (columns * matrices + self.rows) + _BESIDE
-        return is_held and size <= self.settings.shared_bytes
 
     def written(self, results: dict[int, str]) -> list[Node]:
         """The nodes that give the operator's ``results``: their names, by place."""
@@ -232,7 +225,6 @@ class _Stack:
             "directions": self.directions,
             "has_biases": len(self.weights[0]) > 2,
             "units": self.cut.units if self.cut else 0,
-            "rows": self.rows,
             "batch_first": self.is_batch_first and is_end,
             "inputs_batch_first": self.is_batch_first and group.start == 0,
         }
@@ -252,6 +244,22 @@ def _linear(name: str, source: Node, weight: Node, bias: Sequence[Node], lines: 
     meta = source.values[0]
     result = TensorMeta(shape=(*meta.shape[:-1], lines), dtype=meta.dtype, example=(*meta.example[:-1], lines))
     return call(name, _LINEAR, tuple(Ref(name=n.name) for n in (source, weight, *bias)), result)
+
+
+def rows_of(batch: int) -> int:
+    """Of a product: the batch, or more."""
+    return max(16, power(batch))
+
+
+def has_room(hidden: int, dtype: str, columns: int, layers: int, rows: int, settings: GpuSettings) -> bool:
+    """Whether a program's weights fit its registers, and its shared memory with what they are multiplied by.
+
+    Up to 32 rows they are in registers; Triton's products of 64 read them from shared memory.
+    """
+    terms, matrices = sum(pieces(hidden, dtype)), 2 if layers > 1 else 1
+    is_held = registers(terms, dtype, matrices, NARROW) <= MOST_REGISTERS
+    size = terms * BYTES[dtype] * (columns * matrices + rows) + rows * columns * BYTES["float32"] + _BESIDE
+    return is_held and rows <= _MOST_ROWS and size <= settings.shared_bytes
 
 
 def registers(terms: int, dtype: str, matrices: int, columns: int) -> int:

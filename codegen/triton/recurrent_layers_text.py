@@ -6,11 +6,13 @@ While a layer is at a step, the layer below is at the next one: a layer more tak
 Programs wait for each other, so all of them must be on the device at once: a cooperative launch asks for that.
 
 An fp32 number is multiplied as two in bfloat16, with 16 bits between them; of their four products the smallest is left
-out. That is 30 times as exact as TF32, and takes as much memory. Three products in TF32 are as exact as fp32, and as
+out. A product is 30 times as exact as in TF32 and takes as much memory; over many steps it adds up to 10 to 30 times
+the error of fp32. Three products in TF32 are as exact as fp32, and as
 slow as the library (7.4 ms for six layers of an LSTM of 256 units and 512 steps, H200).
 
-Six layers of 256 units in TF32 take 3.9 us for a step (H200). To read the states themselves until they are there,
-without counters, takes as long: the loop over a tile costs what its barriers save.
+With one product in TF32 instead, six layers of 256 units took 3.9 us for a step (H200); with these it has not been
+timed. To read the states themselves until they are there, without counters, took as long: the loop over a tile costs
+what its barriers save.
 """
 
 from collections.abc import Iterator
@@ -26,10 +28,23 @@ from ..lowering.views import shape_of
 from .function_text import function_text
 from .launch import Launch, TritonKernel
 from .layout import contiguous
-from .recurrent_layers import GATES, LAST_STATES, MOST_REGISTERS, NARROW, SUMS, WIDE, pieces, registers
+from .prepare import Sizes
+from .recurrent_layers import (
+    GATES,
+    LAST_STATES,
+    MOST_REGISTERS,
+    NARROW,
+    SUMS,
+    WIDE,
+    has_room,
+    pieces,
+    registers,
+    rows_of,
+)
 from .rows import indent
 from .scope import pname
 from .text import TritonNeeds
+from .tunables import GpuSettings
 
 _ELEMENTS = 2**31 - 2**16
 _AT_ONCE = (
@@ -40,10 +55,10 @@ _AT_ONCE = (
 
 
 def recurrent_layers(
-    node: Node, plan: Plan, needs: TritonNeeds, conditions: list[str]
+    node: Node, plan: Plan, sizes: Sizes, settings: GpuSettings, needs: TritonNeeds, conditions: list[str]
 ) -> tuple[TritonKernel, list[Buffer], list[str]]:
     """The kernel of one node, what its programs hand each other, and the nodes of last states that it writes."""
-    kernel = _Kernel(node, plan, needs)
+    kernel = _Kernel(node, plan, sizes, settings, needs)
     conditions += kernel.conditions()
     return kernel.printed(), [kernel.seen, kernel.kept], list(kernel.last.values())
 
@@ -51,12 +66,12 @@ def recurrent_layers(
 class _Kernel:
     """A launch for some layers."""
 
-    def __init__(self, node: Node, plan: Plan, needs: TritonNeeds) -> None:
+    def __init__(self, node: Node, plan: Plan, sizes: Sizes, settings: GpuSettings, needs: TritonNeeds) -> None:
         self.node, self.nodes, self.needs = node, plan.nodes, needs
         self.cell, self.dtype = str(node.kwargs["cell"]), node.values[0].dtype
-        self.layers, self.directions, self.first, self.units, self.rows = (
+        self.layers, self.directions, self.first, self.units = (
             int(node.kwargs[name])  # type: ignore[arg-type]
-            for name in ("layers", "directions", "first", "units", "rows")
+            for name in ("layers", "directions", "first", "units")
         )
         ahead, states, weights = (list(refs([argument])) for argument in node.args)
         self.inputs, self.begin, self.states, self.weights = (
@@ -74,6 +89,12 @@ class _Kernel:
         self.lines = GATES[self.cell] * self.hidden
         shape = shape_of(node)
         self.batch, self.steps = (shape[0], shape[1]) if node.kwargs["batch_first"] else (shape[1], shape[0])
+        self.rows = next(
+            rows
+            for rows in (rows_of(sizes.most(self.batch)), rows_of(sizes.of(self.batch)))
+            if has_room(self.hidden, self.dtype, self.columns, self.layers, rows, settings)
+        )
+        """Of the largest batch of the problem's shapes where they fit, else of the main shape's."""
         self.seen = Buffer(f"{node.name}_seen", "int32", (poly(self.which), self.steps), zeroed=True)
         # The states of every step, as the next ones multiply them.
         self.is_split = self.dtype == "float32"
@@ -113,8 +134,13 @@ class _Kernel:
         return TritonKernel(text, launch, (self.node.name, *self.last.values(), self.seen.name, self.kept.name))
 
     @property
+    def _carried(self) -> str:
+        """What a step takes over of its own units, by letter."""
+        return {"lstm": "c", "gru": "h"}.get(self.cell, "")
+
+    @property
     def _warps(self) -> int:
-        return max(self.columns // self._of_a_warp, 1 if self.sums == 4 else 2)
+        return max(1, self.columns // self._of_a_warp)
 
     @cached_property
     def _of_a_warp(self) -> int:
@@ -132,7 +158,8 @@ class _Kernel:
     def _tensors(self) -> tuple[tuple[str, str, str], ...]:
         tensors = [(f"inputs{number}_ptr", name) for number, name in enumerate(self.inputs)]
         tensors += [(f"begin{number}_ptr", name) for number, name in enumerate(self.begin)]
-        tensors += zip(("h0_ptr", "c0_ptr"), self.states, strict=False)
+        if self._carried:
+            tensors.append((f"{self._carried}0_ptr", self.states["hc".index(self._carried)]))
         parameters = [f"{role}{which}_ptr" for which, roles in enumerate(self._roles) for role in roles]
         tensors += zip(parameters, self.weights, strict=True)
         tensors += [("to_ptr", self.node.name)]
@@ -157,7 +184,7 @@ class _Kernel:
         yield "which = tl.program_id(0) // PARTS"
         roles = self._roles[-1]
         for which in range(self.which):
-            # The first layer's programs read nothing of the weights of a layer below.
+            # Of the first layer's programs, weights of a layer below are masked out: any pointer will do.
             numbers = [which if role in self._roles[which] else self.which - 1 for role in roles]
             values = [f"{role}{number}_ptr" for role, number in zip(roles, numbers, strict=True)]
             values += [f"begin{which}_ptr", f"inputs{which if self.directions == 2 else 0}_ptr"]
@@ -194,7 +221,8 @@ class _Kernel:
             yield f"at{number} = {start} + tl.arange(0, {piece})"
             for side in "hx" if self.layers > 1 else "h":
                 place = f"w_{side}_ptr + line * HIDDEN + at{number}[:, None]"
-                value = f"tl.load({place}, mask=of_{side} & (at{number} < HIDDEN)[:, None], other=0.0)"
+                mask = f"of_{side} & (at{number} < HIDDEN)[:, None]{' & (which > 0)' if side == 'x' else ''}"
+                value = f"tl.load({place}, mask={mask}, other=0.0)"
                 yield f"w_{side}{number} = {value}"
                 yield from self._split(f"w_{side}{number}")
         yield f"row = tl.arange(0, {self.rows})[:, None]"
@@ -202,9 +230,9 @@ class _Kernel:
         yield f"own_unit = part * {self.units} + tl.arange(0, {self.units})[None, :]"
         yield "own_mask = live & (own_unit < HIDDEN)"
         yield "own_units = row * HIDDEN + own_unit"
-        for letter in {"lstm": "c", "gru": "h"}.get(self.cell, ""):
-            place = f"{letter}0_ptr + (first + which) * batch * HIDDEN + own_units"
-            yield f"{letter} = tl.load({place}, mask=own_mask, other=0.0).to(tl.float32)"
+        if self._carried:
+            place = f"{self._carried}0_ptr + (first + which) * batch * HIDDEN + own_units"
+            yield f"{self._carried} = tl.load({place}, mask=own_mask, other=0.0).to(tl.float32)"
         yield f"size = batch * {self.width}"
         yield "own_ptr = seen_ptr + which * steps"
         if self.is_split:
@@ -275,7 +303,9 @@ class _Kernel:
                 yield f"small = tl.dot({left}_2, {right}_1, small)"
             else:
                 yield f"total = tl.dot({left}, {right}, total)"
-        yield from ["total += small"] if self.is_split else []
+        if self.is_split:
+            # Of an infinite state the rest of a weight may make another infinity.
+            yield 'total += tl.where(tl.abs(total) < float("inf"), small, 0.0)'
         if self.cell == "gru":
             # A sum that the side has no part in stays as it is: no infinite state times zero.
             yield f"total = tl.where(of_{side}, total, sums)"

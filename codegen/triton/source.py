@@ -102,7 +102,7 @@ class _Printer:
             self._take(node, None, [chain_kernel(node, self.plan, self.settings, conditions)])
             return
         if node.target == LAYERS:
-            printed, scratch, last = recurrent_layers(node, self.plan, self.needs, conditions)
+            printed, scratch, last = recurrent_layers(node, self.plan, sizes, self.settings, self.needs, conditions)
             self.library.scratch[node.name] = scratch
             self.library.fused.update(last)
             self._take(node, None, [printed])

@@ -91,10 +91,11 @@ class Attribute:
     def is_at(self, place: str) -> bool:
         """Whether it is where the candidate's kernels find it: ``Module.to`` does not move a tensor that is no buffer.
 
-        A reference that moves it by itself does so in the first call, which is left to it.
+        A reference that moves it by itself does so in the first call, which is left to it. A single number in main
+        memory goes with tensors anywhere.
         """
         value = getattr(self.outer(), self.key, None)
-        return not place or not isinstance(value, torch.Tensor) or bool(getattr(value, place))
+        return not place or not isinstance(value, torch.Tensor) or value.ndim == 0 or bool(getattr(value, place))
 
     def give(self) -> None:
         """Before a call: as the module has it."""

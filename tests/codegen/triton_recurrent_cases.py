@@ -97,6 +97,22 @@ class gru_over_gru(nn.Module):
         return self.layers(x, h)
 
 
+@case(lambda: [r(4, 3, 7), r(2, 3, 10)], lambda: [r(3, 3, 7), with_infinities(r(2, 3, 10))])
+class rnn_with_infinite_states(nn.Module):
+    """Some of them meet weights of either sign in two parts, and weights of the layer above are infinite."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.RNN(7, 10, 2, nonlinearity="relu", bias=False)
+        with torch.no_grad():
+            self.layers.weight_hh_l0.abs_()
+            self.layers.weight_ih_l1.abs_()[0, 0] = float("inf")
+            self.layers.weight_hh_l1.abs_()
+
+    def forward(self, x, h):
+        return self.layers(x, h)
+
+
 @case(lambda: [r(10, 32, 128), r(6, 10, 256), r(6, 10, 256)])
 class lstm_on_many_programs(nn.Module):
     def __init__(self):

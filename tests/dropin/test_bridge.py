@@ -18,8 +18,8 @@ def test_a_tensor_that_no_device_was_told_of_is_left_to_the_reference():
     assert attribute.is_at("is_meta")
 
 
-def test_whatever_is_no_tensor_is_everywhere():
-    for state in (3, None, [torch.zeros(2)]):
+def test_numbers_and_whatever_is_no_tensor_are_everywhere():
+    for state in (3, None, [torch.zeros(2)], torch.tensor(0)):
         assert Attribute("", Holder(state), "state").is_at("is_cuda")
     module = Holder(torch.zeros(2))
     assert Attribute("", module, "state").is_at("")

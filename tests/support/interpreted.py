@@ -64,6 +64,21 @@ def _with_boolean_mask(name, place):
 _with_boolean_mask("create_masked_load", 1)
 _with_boolean_mask("create_masked_store", 2)
 
+_truncate = interpreter.InterpreterBuilder.create_fp_trunc
+
+
+def _round(self, src, dst_type):
+    """To the nearest number, as a GPU does; the interpreter cuts bits of bfloat16 off."""
+    if src.dtype.scalar != tl.float32 or dst_type.scalar != tl.bfloat16:
+        return _truncate(self, src, dst_type)
+    data = np.ascontiguousarray(src.data)
+    bits = data.view(np.uint32)
+    nearest = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    kept = np.where(np.isnan(data), bits | np.uint32(0x400000), nearest) >> np.uint32(16)
+    return TensorHandle(kept.astype(np.uint16), tl.bfloat16)
+
+
+interpreter.InterpreterBuilder.create_fp_trunc = _round
 _multiply = interpreter.InterpreterBuilder.create_dot
 
 
