@@ -16,6 +16,7 @@ import interpreted  # noqa: F401
 import operators
 import operators_at_limits  # noqa: F401 - registers its own
 import operators_over_time  # noqa: F401 - registers its own
+import together  # noqa: F401
 import torch
 import triton_chains_cases
 import triton_convolution_cases
@@ -118,7 +119,7 @@ def size_of(inputs):
 def cases_of(name, given):
     """What is passed, what it is called, and whether kernels are run or only recorded."""
     for number, inputs in enumerate(given):
-        yield f"input {number}", inputs, name not in triton_recurrent_cases.WAITING
+        yield f"input {number}", inputs, name not in triton_recurrent_cases.LARGE
     for place in PLACES:
         # Where lengths are given, they are to stay the same.
         if name not in DATA_DEPENDENT or place != "expanded":

@@ -1,6 +1,4 @@
-"""Recurrent layers: cases as in triton_products_cases.py. Layers of up to 16 units are one program each, which Triton's
-interpreter can run: it runs programs one after the other, and several would wait for each other for ever.
-"""
+"""Recurrent layers: cases as in triton_products_cases.py. Layers of more than 16 units are several programs."""
 
 import torch
 from torch import nn
@@ -9,8 +7,8 @@ from triton_chains_cases import r
 CASES = {}
 ERROR_BOUND = 1e-3
 """What is left where the reference ran in TF32; where it did not, recurrent layers stay with the library."""
-WAITING = {"lstm_on_many_programs", "gru_in_both_directions", "lstm_in_half_precision"}
-"""Programs of a layer wait for each other: these are compiled, not run."""
+LARGE = {"lstm_on_many_programs", "gru_in_both_directions", "lstm_in_half_precision"}
+"""These are compiled, not run: the interpreter would take minutes."""
 
 
 def case(*inputs, bound=1e-4, **config):
@@ -111,6 +109,26 @@ class rnn_with_infinite_states(nn.Module):
 
     def forward(self, x, h):
         return self.layers(x, h)
+
+
+@case(lambda: [r(3, 4, 7), r(3, 3, 40), r(3, 3, 40)], lambda: [r(2, 3, 7), r(3, 2, 40), r(3, 2, 40)])
+class lstm_of_several_programs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.LSTM(7, 40, 3, batch_first=True)
+
+    def forward(self, x, h, c):
+        return self.layers(x, (h, c))
+
+
+@case(lambda: [r(4, 3, 7)], multiprocessors=6)
+class gru_in_two_launches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.GRU(7, 37, 3)
+
+    def forward(self, x):
+        return self.layers(x)
 
 
 @case(lambda: [r(10, 32, 128), r(6, 10, 256), r(6, 10, 256)])
