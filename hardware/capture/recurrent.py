@@ -12,6 +12,8 @@ NAMESPACE = "kernelswarm"
 """Of the operators that stand for PyTorch's own in a trace; a graph has the latter (:func:`original`)."""
 
 _LAYERS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+_CAST_IN_MAIN_MEMORY = {"aten::lstm", "aten::rnn_tanh", "aten::rnn_relu"}
+"""What autocast runs in a shorter type there."""
 
 
 def original(name: str) -> str:
@@ -46,7 +48,18 @@ def _whole(operator: Any, stand_in: Callable[..., Any], *arguments: Any) -> Any:
     if torch.is_grad_enabled() or (train and dropout > 0):
         with torch.backends.mkldnn.flags(enabled=False):
             return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *arguments)
+    if torch.is_autocast_enabled("cpu") and operator._schema.name in _CAST_IN_MAIN_MEMORY:
+        arguments = _cast(arguments, torch.get_autocast_dtype("cpu"))
     return stand_in(*arguments)
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    """As autocast does, which knows no stand-in: every tensor in ``value`` in another type."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if value.is_floating_point() and value.dtype != torch.float64 else value
+    return type(value)(_cast(item, dtype) for item in value) if isinstance(value, list | tuple) else value
 
 
 @functools.cache

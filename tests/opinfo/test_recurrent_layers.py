@@ -56,6 +56,28 @@ def test_a_draft_is_right_at_other_lengths(name: str, tmp_path: Path, monkeypatc
     torch.testing.assert_close(plain, sample.target(other))
 
 
+class Cast(nn.Module):
+    def __init__(self, layer: type[nn.Module]) -> None:
+        super().__init__()
+        self.layer = layer(6, 8)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.layer(x)[0]
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_autocast_reaches_them_as_it_does_the_reference(layer: type[nn.Module], dtype: torch.dtype) -> None:
+    module, x = Cast(layer).to(dtype), torch.randn(4, 3, 6, dtype=dtype)
+    with torch.no_grad():
+        expected = module(x)
+    graph = capture(module, [x])
+    output = next(node for node in graph.nodes if node.op == "output").args[0]
+    types = {node.name: node.values[0].dtype for node in graph.nodes if node.values}
+    assert f"torch.{types[output.name]}" == str(expected.dtype)  # type: ignore[union-attr]
+
+
 def test_gradients_go_through_every_step() -> None:
     layer = nn.GRU(6, 8)
     inputs = [torch.randn(2, 2, 6), (torch.randn(2, 2, 8), torch.randn(1, 2, 8))]
