@@ -176,3 +176,12 @@ async def test_what_one_call_can_hold_may_be_too_much_to_judge(facts: ProblemFac
 
     assert candidate >= 3 * (2 * inputs + outputs), "three input sets are held at once, mapped and as tensors"
     assert machine >= candidate + 4 * inputs + 4 * 2 * outputs, "beside the cases and their oracles"
+
+
+async def test_a_graph_of_other_types_than_the_reference_gives_is_not_searched_by(
+    device: Device, tmp_path: Path
+) -> None:
+    source = HEAD + INPUTS + "def reference(x): return x.exp() if type(x) is torch.Tensor else x.exp().half()\n"
+    facts = await device.validate_problem(_problem(tmp_path, source))
+    assert facts.graph is None
+    assert "output 0 is float32 on the device, and float16 where it is captured" in facts.capture_error

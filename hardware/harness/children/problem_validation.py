@@ -4,13 +4,13 @@ import contextlib
 import math
 import socket
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import torch
 
-from ....schemas import Graph, InputFact, ProblemError, ProblemFacts, ShapeFacts, Work
+from ....schemas import Graph, InputFact, ProblemError, ProblemFacts, Ref, ShapeFacts, Work
 from ...machine.floors import dense_operations
 from ...processes.messages import HOST, Spawn
 from ..calls.answering import Refused, attempt, serve_commands
@@ -71,6 +71,7 @@ def validated(problem: Open) -> ProblemValidated:
     parameters = _parameters(examination.reference)
     main_shape = examination.shapes[0]
     work = _counted(captured.work, main_shape, parameters, examination)
+    captured = of_same_types(captured, main_shape.outputs)
     return ProblemValidated(
         facts=ProblemFacts(
             signature=reference.signature,
@@ -146,7 +147,7 @@ def _parameters(reference: ReferenceProblem) -> dict[str, InputFact]:
 
 
 @dataclass(frozen=True)
-class _Captured:
+class Captured:
     """What was captured of the reference; without a graph it is searched without."""
 
     graph: Graph | None = None
@@ -156,29 +157,48 @@ class _Captured:
     elsewhere: tuple[Graph, ...] = ()
 
 
-def _capture(reference: ReferenceProblem, inputs: list[Any], others: Iterable[list[Any]] = ()) -> _Captured:
+def _capture(reference: ReferenceProblem, inputs: list[Any], others: Iterable[list[Any]] = ()) -> Captured:
     names = names_of(reference.signature, len(inputs))
     try:
         return attempt(lambda: _captured(reference, inputs, others, names))
     except Refused as refused:
-        return _Captured(error=str(refused))
+        return Captured(error=str(refused))
 
 
 def _captured(
     reference: ReferenceProblem, inputs: list[Any], others: Iterable[list[Any]], names: list[str]
-) -> _Captured:
+) -> Captured:
     from ...capture import capture
 
     try:
         if not reference.backward:
             graph = capture.capture(reference.forward, inputs, names)
             elsewhere = capture.capture_elsewhere(reference.forward, graph, others, names)
-            return _Captured(graph, None, capture.count_work(graph), elsewhere=elsewhere)
+            return Captured(graph, None, capture.count_work(graph), elsewhere=elsewhere)
         graph = capture.capture(reference.forward, inputs[:-1], names[:-1])
         joint, gradients = capture.capture_backward(reference.forward, differentiated, inputs, names)
-        return _Captured(graph, gradients, capture.count_work(joint))
+        return Captured(graph, gradients, capture.count_work(joint))
     except ProblemError as error:
-        return _Captured(error=str(error))
+        return Captured(error=str(error))
+
+
+def of_same_types(captured: Captured, outputs: tuple[InputFact, ...]) -> Captured:
+    """What was captured in main memory; without its graph if that gives other types than the reference's ``outputs``.
+
+    Under ``torch.autocast("cuda")`` a device computes in a shorter type, main memory as ever.
+    """
+    if captured.graph is None:
+        return captured
+    values = {node.name: node.values for node in captured.graph.nodes}
+    results = [values[arg.name] for arg in captured.graph.nodes[-1].args if isinstance(arg, Ref)]
+    tensors = [fact for fact in outputs if fact.kind == "tensor"]
+    if len(results) != len(tensors):
+        return captured
+    for number, (metas, fact) in enumerate(zip(results, tensors, strict=True)):
+        if metas and metas[0].dtype != fact.dtype:
+            error = f"output {number} is {fact.dtype} on the device, and {metas[0].dtype} where it is captured"
+            return replace(captured, graph=None, backward=None, elsewhere=(), error=f"{error}: autocast, most likely")
+    return captured
 
 
 def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], examination: Examination) -> Work:
@@ -195,7 +215,7 @@ def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFa
 
 
 def _timed_facts(
-    shape: ShapeFacts, captured: _Captured | None, parameters: dict[str, InputFact], examination: Examination
+    shape: ShapeFacts, captured: Captured | None, parameters: dict[str, InputFact], examination: Examination
 ) -> ShapeFacts:
     """The facts of ``shape`` with its weight, and with what is counted there if it is a further timed one."""
     weight = examination.reference.timed.get(shape.name, 0.0)
