@@ -22,8 +22,8 @@ LAYERS = "ks.recurrent_layers"
 """Some layers of ``aten.lstm.input``, ``aten.gru.input`` and the like: the last one's states of all steps.
 
 Its arguments are products of the inputs with the first layer's weights, one for each direction; products of the first
-states of each layer and direction; the first states; and for each, the weights of the state, its bias, the weights of
-the layer below, its bias."""
+states of each layer and direction; the first states, which like their products are left out where they are zero; and
+for each, the weights of the state, its bias, the weights of the layer below, its bias."""
 LAST_STATES = "ks.last_states"
 """What :data:`LAYERS` leaves: the node, and which of its results."""
 RECURRENT = {
@@ -144,6 +144,11 @@ class _Stack:
         """Of a product: the batch, or more."""
         return rows_of(self.node.values[0].example[0 if self.is_batch_first else 1])
 
+    @property
+    def _starts_at_zero(self) -> bool:
+        """As layers do that are given no first states."""
+        return all(state.target == "aten.full.default" and state.args[1] == 0 for state in self.states)
+
     @cached_property
     def cut(self) -> _Cut | None:
         """The fewest launches; then the most units for each program, so that few wait for each other."""
@@ -190,7 +195,8 @@ class _Stack:
         for direction in range(self.directions):
             weights = self.weights[group.start * self.directions + direction]
             yield _linear(f"{name}_inputs{group.start}_{direction}", source, weights[0], weights[2:3], lines)
-        for which in range(group.start * self.directions, group.stop * self.directions):
+        of_states = range(group.start * self.directions, group.stop * self.directions)
+        for which in () if self._starts_at_zero else of_states:
             weights, meta = self.weights[which], self.states[0].values[0]
             row = TensorMeta(shape=meta.shape[1:], dtype=meta.dtype, example=meta.example[1:])
             state = call(f"{name}_first{which}", "aten.select.int", (Ref(name=self.states[0].name), 0, which), row)
@@ -215,7 +221,7 @@ class _Stack:
             weights += [Ref(name=parts[place].name) for place in order_of if place < len(parts)]
         args = (
             Items(items=tuple(ahead)),
-            Items(items=tuple(Ref(name=state.name) for state in self.states)),
+            Items(items=() if self._starts_at_zero else tuple(Ref(name=state.name) for state in self.states)),
             Items(items=tuple(weights)),
         )
         kwargs = {

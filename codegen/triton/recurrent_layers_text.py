@@ -82,8 +82,8 @@ class _Kernel:
         )
         self.which = self.layers * self.directions
         """Layers and directions: each is worked on by programs of its own."""
-        self.hidden = self.nodes[states[0]].values[0].example[-1]
-        self.width = self.hidden * self.directions
+        self.width = node.values[0].example[-1]
+        self.hidden = self.width // self.directions
         self.parts = -(-self.hidden // self.units)
         self.sums, self.columns = SUMS[self.cell], self.units * SUMS[self.cell]
         self.lines = GATES[self.cell] * self.hidden
@@ -158,7 +158,7 @@ class _Kernel:
     def _tensors(self) -> tuple[tuple[str, str, str], ...]:
         tensors = [(f"inputs{number}_ptr", name) for number, name in enumerate(self.inputs)]
         tensors += [(f"begin{number}_ptr", name) for number, name in enumerate(self.begin)]
-        if self._carried:
+        if self._carried and self.states:
             tensors.append((f"{self._carried}0_ptr", self.states["hc".index(self._carried)]))
         parameters = [f"{role}{which}_ptr" for which, roles in enumerate(self._roles) for role in roles]
         tensors += zip(parameters, self.weights, strict=True)
@@ -187,10 +187,11 @@ class _Kernel:
             # Of the first layer's programs, weights of a layer below are masked out: any pointer will do.
             numbers = [which if role in self._roles[which] else self.which - 1 for role in roles]
             values = [f"{role}{number}_ptr" for role, number in zip(roles, numbers, strict=True)]
-            values += [f"begin{which}_ptr", f"inputs{which if self.directions == 2 else 0}_ptr"]
+            values += [f"begin{which}_ptr"] if self.begin else []
+            values += [f"inputs{which if self.directions == 2 else 0}_ptr"]
             if self.which > 1:
                 yield "else:" if which == self.which - 1 else f"{'el' * (which > 0)}if which == {which}:"
-            names = ", ".join(f"{name}_ptr" for name in (*roles, "begin", "inputs"))
+            names = ", ".join(f"{name}_ptr" for name in (*roles, *(["begin"] if self.begin else []), "inputs"))
             yield f"{'    ' * (self.which > 1)}{names} = {', '.join(values)}"
 
     def _begin(self) -> Iterator[str]:
@@ -230,7 +231,9 @@ class _Kernel:
         yield f"own_unit = part * {self.units} + tl.arange(0, {self.units})[None, :]"
         yield "own_mask = live & (own_unit < HIDDEN)"
         yield "own_units = row * HIDDEN + own_unit"
-        if self._carried:
+        if self._carried and not self.states:
+            yield f"{self._carried} = tl.zeros([{self.rows}, {self.units}], tl.float32)"
+        elif self._carried:
             place = f"{self._carried}0_ptr + (first + which) * batch * HIDDEN + own_units"
             yield f"{self._carried} = tl.load({place}, mask=own_mask, other=0.0).to(tl.float32)"
         yield f"size = batch * {self.width}"
@@ -258,7 +261,9 @@ class _Kernel:
         yield f"sums = {inputs}.to(tl.float32)"
         if self.layers > 1:
             yield from self._added("x", f"below_ptr + at * size + row * {self.width}", f"own_ptr - steps + {step}")
-        if step == "0":
+        if step == "0" and not self.begin:
+            yield from ["sums += bias_h"] if self.node.kwargs["has_biases"] else []
+        elif step == "0":
             first = f"tl.load(begin_ptr + row * {self.lines} + line, mask=live & of_h, other=0.0)"
             yield f"sums += {first}.to(tl.float32)"
         else:

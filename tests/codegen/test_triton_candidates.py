@@ -56,7 +56,7 @@ FUSED = {
     "held_columns": 1,
     "rows_in_powers_of_two": 1, "product_in_powers_of_two": 1, "split_3xtf32": 2, "split_3xtf32_linear": 2,
     "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2, "linear_of_one_row": 1,
-    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1, "LstmLayers": 1, "GruBothWays": 3,
+    "RepeatedLayers": 3, "recurrence": 4, "recurrence_half": 1, "LstmLayers": 1, "GruBothWays": 2,
 }  # fmt: skip
 """How many kernels an operator becomes; those that repeat each other but for names count once."""
 
