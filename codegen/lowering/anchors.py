@@ -158,16 +158,33 @@ class Anchors:
         return [*refs(args), *(makers[symbol] for symbol in _symbols(args) if symbol in makers)]
 
     def _sized(self) -> dict[str, str]:
-        """By size that depends on data, the first node that has it; kernels that know such a size themselves aside."""
+        """By size that depends on data, the first node that has it.
+
+        Not those with a kernel that knows the size itself, unless it is asked for by what the node has no part in.
+        """
         symbols = {*self.graph.symbols, *self.numbers}
         sized: dict[str, str] = {}
         for node in self.graph.nodes:
             sizes = {size for meta in node.values for size in meta.shape if isinstance(size, str)}
             new = {size for size in sizes if re.fullmatch(r"u\d+", size)} - symbols
             symbols |= new
-            if new and node.target != SEGMENT_OF and not is_special(node, self.nodes):
+            is_known = node.target == SEGMENT_OF or (
+                is_special(node, self.nodes) and not self._is_asked_for_elsewhere(new, node)
+            )
+            if new and not is_known:
                 sized |= dict.fromkeys(new, node.name)
         return sized
+
+    def _is_asked_for_elsewhere(self, symbols: set[str], maker: Node) -> bool:
+        """Whether nodes name sizes of ``maker`` that are not made of it."""
+        made = {maker.name}
+        for node in self.graph.nodes:
+            args = (*node.args, *node.kwargs.values())
+            if not made.isdisjoint(refs(args)):
+                made.add(node.name)
+            elif not symbols.isdisjoint(_symbols(args)):
+                return True
+        return False
 
     def _live(self) -> set[str]:
         live: set[str] = set()

@@ -91,11 +91,13 @@ class Attribute:
     def is_at(self, place: str) -> bool:
         """Whether it is where the candidate's kernels find it: ``Module.to`` does not move a tensor that is no buffer.
 
-        A reference that moves it by itself does so in the first call, which is left to it. A single number in main
-        memory goes with tensors anywhere.
+        A reference that moves it by itself does so in the first call, which is left to it. A single number may stay in
+        main memory where the candidate's module has it there, too.
         """
-        value = getattr(self.outer(), self.key, None)
-        return not place or not isinstance(value, torch.Tensor) or value.ndim == 0 or bool(getattr(value, place))
+        value, own = getattr(self.outer(), self.key, None), getattr(self.inner, self.key, None)
+        if not place or not isinstance(value, torch.Tensor) or getattr(value, place):
+            return True
+        return value.ndim == 0 and value.is_cpu and isinstance(own, torch.Tensor) and own.is_cpu
 
     def give(self) -> None:
         """Before a call: as the module has it."""
@@ -170,11 +172,11 @@ class Bridge:
                     return None
                 if is_grad_enabled and tensor.requires_grad:
                     way = -1
-        if not all(attribute.is_at(place) for attribute in self._attributes):
-            return None
         if way != KERNEL and not self._finished.own:
             return None
         if self._call is None and not self._make(arguments):
+            return None
+        if not all(attribute.is_at(place) for attribute in self._attributes):
             return None
         if self._unshared and any(_version(cell.tensor) != cell.version for cell in self._unshared):
             return None

@@ -18,8 +18,18 @@ def test_a_tensor_that_no_device_was_told_of_is_left_to_the_reference():
     assert attribute.is_at("is_meta")
 
 
-def test_numbers_and_whatever_is_no_tensor_are_everywhere():
-    for state in (3, None, [torch.zeros(2)], torch.tensor(0)):
+def test_a_single_number_stays_in_main_memory_where_the_candidate_has_it_there():
+    module, number = Holder(torch.tensor(0)), Attribute("", Holder(torch.tensor(0)), "state")
+    number.outer = lambda: module
+    assert not number.is_at("is_cuda")
+    assert number.share(Holder(torch.tensor(0)))
+    assert number.is_at("is_cuda")
+    assert number.share(Holder(torch.tensor(0, device="meta")))
+    assert not number.is_at("is_cuda")
+
+
+def test_whatever_is_no_tensor_is_everywhere():
+    for state in (3, None, [torch.zeros(2)]):
         assert Attribute("", Holder(state), "state").is_at("is_cuda")
     module = Holder(torch.zeros(2))
     assert Attribute("", module, "state").is_at("")

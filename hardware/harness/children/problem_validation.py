@@ -192,6 +192,8 @@ def of_same_types(captured: Captured, outputs: tuple[InputFact, ...]) -> Capture
     values = {node.name: node.values for node in captured.graph.nodes}
     results = [values[arg.name] for arg in captured.graph.nodes[-1].args if isinstance(arg, Ref)]
     tensors = [fact for fact in outputs if fact.kind == "tensor"]
+    # Gradients come behind them.
+    tensors = tensors if captured.backward is None else tensors[: len(results)]
     if len(results) != len(tensors):
         return captured
     for number, (metas, fact) in enumerate(zip(results, tensors, strict=True)):
