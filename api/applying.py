@@ -126,10 +126,10 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
 
 
 def shared(module: torch.nn.Module, call: SearchedCall) -> torch.nn.Module:
-    """The module with the kernel inside, beside the caller's own: both have the same parameters, buffers and parts."""
+    """The module with the kernel inside, beside the caller's own: whatever is changed in one is changed in both."""
     original: Any = type(module)
     fast_module: torch.nn.Module = original.__new__(original)
-    fast_module.__dict__.update(module.__dict__)
+    object.__setattr__(fast_module, "__dict__", module.__dict__)
     fast_module.__class__ = fast_class(original, call)
     return fast_module
 

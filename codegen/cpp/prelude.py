@@ -133,6 +133,14 @@ KS_INLINE int64_t ks_wrap(int64_t i, int64_t size, int64_t& bad) {
   return out ? 0 : i;
 }
 """,
+    "ks_wrap_none": """\
+// An index of gather and the like, which count none from the end: negative ones are an error, too.
+KS_INLINE int64_t ks_wrap_none(int64_t i, int64_t size, int64_t& bad) {
+  const bool out = (uint64_t)i >= (uint64_t)size;
+  bad |= (int64_t)out;
+  return out ? 0 : i;
+}
+""",
     "ks_fold": """\
 // Folds independent accumulators pairwise: vectorisable, and rounding errors grow with the logarithm only.
 template <int N, typename T, typename F> KS_INLINE T ks_fold(T (&a)[N], F combine) {

@@ -126,7 +126,8 @@ class _Scatter:
         kernel, scope = self.kernel, self.scope
         varies = bool(kernel.index.names & set(self.inner))
         rows = kernel.buffer.shape[kernel.axis]
-        index = kernel.index if surely_inside(kernel.index, rows) else Scalar("wrap", "int64", (kernel.index,), (rows,))
+        wrapped = Scalar("wrap", "int64", (kernel.index,), (rows,), flag=True)
+        index = kernel.index if surely_inside(kernel.index, rows) else wrapped
         scope.enter_elements()
         scope.count([index])
         row = f"const int64_t row = {scope.text(index)};"

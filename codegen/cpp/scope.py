@@ -115,8 +115,8 @@ class Scope:
             buffer, dtype = cname(value.data[0]), value.data[1]
             return load_text(buffer, dtype, index_text(value.polys[0], self.text), self.needs)
         if value.op == "wrap":
-            self.needs.helper("ks_wrap")
-            return f"ks_wrap({self.text(value.args[0])}, {index_text(value.polys[0], self.text)}, bad)"
+            name = self.needs.helper("ks_wrap" if value.flag else "ks_wrap_none")
+            return f"{name}({self.text(value.args[0])}, {index_text(value.polys[0], self.text)}, bad)"
         if value.op == "search":
             return self._search(value)
         if value.op == "segment":

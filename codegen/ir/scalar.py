@@ -20,6 +20,7 @@ class Scalar:
     - ``load`` (``data``: buffer, ``polys[0]``: element offset), ``result`` (``data``: name of a reduction),
     - ``local`` (``data``: what a kernel of steps keeps, ``polys``: its place), ``item`` (the same, at an offset),
     - ``piecewise`` (``polys``: index and the upper bound of every part but the last; ``args``: value in each part),
+    - ``wrap`` (``args[0]``: an index into ``polys[0]`` elements; ``flag``: negative ones count from the end),
     - ``search`` (``args[0]``: what is looked for; ``data``: table; ``polys``: its offset and length; ``flag``: right),
     - or an operation on ``args``: ``add``, ``exp``, ``select``, ``cast``, …
     """

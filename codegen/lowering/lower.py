@@ -161,12 +161,13 @@ class Lowering:
         for dim, extent in enumerate(shape):
             if dim in places:
                 tensor = next(picked)
-                source.append(self._pick(tensor, broadcast(shared, shape_of(tensor)), extent))
+                source.append(self._pick(tensor, broadcast(shared, shape_of(tensor)), extent, from_the_end=True))
             else:
                 source.append(next(others))
         return self.element(table.name, tuple(source))
 
-    def _pick(self, indices: Node, at: Index, extent: Poly) -> Poly:
+    def _pick(self, indices: Node, at: Index, extent: Poly, *, from_the_end: bool = False) -> Poly:
+        """The element's index; negative ones count from the end, or are an error, as PyTorch has it."""
         value = self.element(indices.name, at)
         if value.op in ("index", "segment") or (value.op == "const" and value.data >= 0):
             return (
@@ -178,7 +179,7 @@ class Lowering:
             )
         if surely_inside(value, extent):
             return value_atom(cast(value, "int64"))
-        return value_atom(Scalar("wrap", "int64", (cast(value, "int64"),), (extent,)))
+        return value_atom(Scalar("wrap", "int64", (cast(value, "int64"),), (extent,), flag=from_the_end))
 
     def _search(self, node: Node, name: str, at: Index) -> Scalar:
         first, second = (1, 0) if name == "bucketize" else (0, 1)

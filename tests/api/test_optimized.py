@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 import torch
-from winning import RIGHT, ROWS, Scale, optimized
+from winning import RIGHT, ROWS, Scale, calls_of, optimized
 
 import kernelswarm
 from kernelswarm.api.optimized import Optimized
@@ -46,6 +46,24 @@ def test_without_a_win_the_kernel_is_the_operator_and_the_best_one_is_there_when
     assert lost.kernel is module and lost.module is module
     with torch.no_grad():
         assert torch.equal(lost.best(ROWS), module(ROWS))
+
+
+def test_what_is_changed_in_the_module_is_changed_for_its_kernel() -> None:
+    module = Scale()
+    won = optimized(module, [ROWS])
+    best: torch.nn.Module = won.best  # type: ignore[assignment]
+    with torch.no_grad():
+        before = calls_of(won)
+        assert torch.equal(best(ROWS), module(ROWS))
+        assert calls_of(won) == before + 1
+        module.eval()
+        module.shift = 3.0
+        module.weight = torch.nn.Parameter(torch.full_like(module.weight, 2.0))
+        assert not best.training
+        assert torch.equal(best(ROWS), module(ROWS))
+        best.train()
+        assert module.training
+        assert calls_of(won) == before + 1
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch's own, when it reads one back
