@@ -111,7 +111,8 @@ def _compared(timing: Timing) -> Iterator[str]:
     own = timing.median_ms.get("candidate")
     for name, speedup in timing.speedup.items():
         other = timing.median_ms.get(name)
-        times = f"; {own:.4g} ms, not {other:.4g} ms" if own and other else ""
+        word = ", not" if speedup.is_win else " beside"
+        times = f"; {own:.4g} ms{word} {other:.4g} ms" if own and other else ""
         # Ratios are taken round by round.
         if own and other and not speedup.low <= other / own <= speedup.high:
             times += " by the medians of a run that was too noisy for them"
@@ -130,7 +131,7 @@ def _ratio(speedup: Interval, baseline: str) -> str:
     return (
         f"slower than {baseline}: {speedup}"
         if speedup.high < 1.0
-        else f"not faster than {baseline}: {speedup.in_words}"
+        else f"not shown to be faster than {baseline}: {speedup.in_words}"
     )
 
 

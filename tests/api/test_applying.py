@@ -53,6 +53,26 @@ def test_matching_submodules_compute_with_the_kernel_and_the_rest_as_before(won:
     assert calls_of(won) == before + 2
 
 
+class Stretched(Scale):
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors = torch.rand(8) + 0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factors
+
+
+def test_a_module_with_a_tensor_that_is_no_buffer_is_like_itself() -> None:
+    module = Stretched()
+    source = "def kernel(x, weight, factors):\n    return x * factors\n"
+    won = optimized(module, [ROWS], source)
+    with kernelswarm.apply(module, won, where="") as applied, torch.no_grad():
+        assert applied.names == ("",)
+        assert torch.equal(module(ROWS), ROWS * module.factors)
+    with pytest.raises(InputError, match="its attribute 'factors' is another one"):
+        kernelswarm.apply(Stretched(), won, where="")
+
+
 def test_taking_it_out_restores_every_class(won: Optimized) -> None:
     model = Model()
     with kernelswarm.apply(model, won, where="layers.*.norm"):
