@@ -122,7 +122,8 @@ class Optimized:
             f"{result.problem} on pool {result.pool}: {f'win{named}' if self.win else 'no win found'}",
             result.detail.removeprefix("no win found: "),
             times_line(result) or "nothing was timed",
-            f"{result.candidates} candidates, {result.correct} correct, {result.seconds:.0f} s; ended: {result.reason}",
+            f"{result.candidates} candidate{'s' * (result.candidates != 1)}, {result.correct} correct, "
+            f"{result.seconds:.0f} s; ended: {result.reason}",
             f"session {result.session}: kernelswarm show {result.session}",
         )
         return "\n".join(" ".join(line.split()) for line in lines)

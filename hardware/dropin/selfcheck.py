@@ -310,13 +310,17 @@ def _label(name: str) -> str:
 
 def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     lines = [inspect.cleandoc(file["__doc__"]).partition("\n\n")[0], ""]
-    for check in report["checks"]:
+    settings = [c for c in report["checks"] if c["ok"] and not c["tolerance"] and c["what"].startswith("state ")]
+    for check in (check for check in report["checks"] if check not in settings):
         verdict = "ok   " if check["ok"] else "WRONG"
         lines.append(f"{verdict} {check['shape']}: {check['what']}: {check['error']:.2g} of {check['tolerance']:.2g}")
+    lines += [f"ok    {len(settings)} numbers and settings: equal"] if settings else []
     lines += ["", f"On {report['device']}, torch {report['torch']}: computed by {_by_whom(report, file)}."]
     times = report.get("times_ms", {})
     if times and report["device"] != "cpu":
         lines.append("Times are those of the call, host overhead included, not the device's own.")
+    if times and getattr(file["REFERENCE"], "backward", False):
+        lines.append("Times are of calls without gradients; the search timed the backward pass as well.")
     for shape, timed in report.get("shapes", {"": report}).items():
         lines += [f"At shape {shape}:"] if shape else []
         lines += _times_in_words(timed)
