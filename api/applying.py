@@ -155,8 +155,9 @@ def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
 def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: list[Any]) -> str:
     """Compare them on copies: neither leaves a trace."""
     # Tensors that are no buffers are told apart by identity, and no searched module changes them.
-    kept = {id(value): value for part in module.modules() for value in vars(part).values() if _is_tensor(value)}
-    own, accelerated = copy.deepcopy(module, {**kept}), copy.deepcopy(module, {**kept})
+    values = (value for part in module.modules() for value in vars(part).values())
+    kept = {id(value): value for value in values if isinstance(value, torch.Tensor)}
+    own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
     with torch.no_grad():
         expected = own(*(_cloned(value) for value in arguments))
         kernel = call.ready(accelerated, tuple(_cloned(value) for value in arguments), {})
@@ -201,12 +202,8 @@ def _parameters(module: Any) -> dict[str, str]:
     }
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
-
-
 def _cloned(value: Any) -> Any:
-    return value.clone() if _is_tensor(value) else value
+    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _some(names: dict[str, Any]) -> str:

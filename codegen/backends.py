@@ -15,9 +15,10 @@ from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .lowering.library_convolutions import CONVOLUTIONS
 from .lowering.normal import VARIANCES
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
+from .triton.drafts import GPU_DRAFTS, GPU_STARTS
 from .triton.features import gpu_features
 from .triton.mutations import gpu_mutations
-from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, gpu_domains, gpu_settings
+from .triton.tunables import GpuFeatures, gpu_domains, gpu_settings
 
 T = TypeVar("T", Features, GpuFeatures)
 

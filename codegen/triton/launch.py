@@ -50,6 +50,8 @@ _NAMES = {
     # What PyTorch has for numbers that may be symbols, which here they are not.
     "torch": SimpleNamespace(sym_float=float, sym_int=int, sym_max=max, sym_min=min, sym_sqrt=math.sqrt),
 }
+MOST_ELEMENTS = 2**31 - 2**16
+"""From so many on indices need 64 bits: a program's last block may reach beyond the last element."""
 _LOOSE = {"EVEN": "False", "EVEN_K": "False", "WIDE": "True"}
 """Constants that are right for any size."""
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

@@ -45,7 +45,7 @@ _COLUMNS = (64, 32, 16)
 """Sums of a program for every sequence."""
 WIDE, NARROW = 16, 8
 """Columns of a warp: of the first a thread has two pairs that lie 8 apart, of the others one pair."""
-MOST_REGISTERS = 128
+_MOST_REGISTERS = 128
 """Of a thread, for weights."""
 _BESIDE = 4 << 10
 """Bytes of shared memory that a program needs beside what it multiplies."""
@@ -263,14 +263,15 @@ def has_room(hidden: int, dtype: str, columns: int, layers: int, rows: int, sett
     Up to 32 rows they are in registers; Triton's products of 64 read them from shared memory.
     """
     terms, matrices = sum(pieces(hidden, dtype)), 2 if layers > 1 else 1
-    is_held = registers(terms, dtype, matrices, NARROW) <= MOST_REGISTERS
     size = terms * BYTES[dtype] * (columns * matrices + rows) + rows * columns * BYTES["float32"] + _BESIDE
+    is_held = columns_of_a_warp(hidden, dtype, layers) > 0
     return is_held and rows <= _MOST_ROWS and size <= settings.shared_bytes
 
 
-def registers(terms: int, dtype: str, matrices: int, columns: int) -> int:
-    """Of a thread, for the weights of a warp's ``columns``."""
-    return terms * columns * BYTES[dtype] * matrices // (4 * 32)
+def columns_of_a_warp(hidden: int, dtype: str, layers: int) -> int:
+    """As many as leave room for other things than weights in its registers; 0 where not even the fewest do."""
+    of_a_column = sum(pieces(hidden, dtype)) * BYTES[dtype] * (2 if layers > 1 else 1) // (4 * 32)
+    return next((columns for columns in (WIDE, NARROW) if of_a_column * columns <= _MOST_REGISTERS), 0)
 
 
 def pieces(terms: int, dtype: str) -> list[int]:

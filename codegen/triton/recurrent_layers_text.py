@@ -26,27 +26,15 @@ from ..ir.printing import python_poly
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
 from .function_text import function_text
-from .launch import Launch, TritonKernel
+from .launch import MOST_ELEMENTS, Launch, TritonKernel
 from .layout import contiguous
 from .prepare import Sizes
-from .recurrent_layers import (
-    GATES,
-    LAST_STATES,
-    MOST_REGISTERS,
-    NARROW,
-    SUMS,
-    WIDE,
-    has_room,
-    pieces,
-    registers,
-    rows_of,
-)
+from .recurrent_layers import GATES, LAST_STATES, SUMS, WIDE, columns_of_a_warp, has_room, pieces, rows_of
 from .rows import indent
 from .scope import pname
 from .text import TritonNeeds
 from .tunables import GpuSettings
 
-_ELEMENTS = 2**31 - 2**16
 _AT_ONCE = (
     "not torch.cuda.is_available()"
     " or torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count >= {programs}"
@@ -87,6 +75,7 @@ class _Kernel:
         self.parts = -(-self.hidden // self.units)
         self.sums, self.columns = SUMS[self.cell], self.units * SUMS[self.cell]
         self.lines = GATES[self.cell] * self.hidden
+        self.of_a_warp = columns_of_a_warp(self.hidden, self.dtype, self.layers)
         shape = shape_of(node)
         self.batch, self.steps = (shape[0], shape[1]) if node.kwargs["batch_first"] else (shape[1], shape[0])
         self.rows = next(
@@ -112,7 +101,7 @@ class _Kernel:
         return [
             f"{python_poly(self.batch)} <= {self.rows}",
             _AT_ONCE.format(programs=self.which * self.parts),
-            *(f"{python_poly(size)} <= {_ELEMENTS}" for size in sizes),
+            *(f"{python_poly(size)} <= {MOST_ELEMENTS}" for size in sizes),
         ]
 
     def printed(self) -> TritonKernel:
@@ -140,13 +129,7 @@ class _Kernel:
 
     @property
     def _warps(self) -> int:
-        return max(1, self.columns // self._of_a_warp)
-
-    @cached_property
-    def _of_a_warp(self) -> int:
-        """Columns: as many as leave room for other things than weights in its registers."""
-        terms, matrices = sum(pieces(self.hidden, self.dtype)), 2 if self.layers > 1 else 1
-        return WIDE if registers(terms, self.dtype, matrices, WIDE) <= MOST_REGISTERS else NARROW
+        return max(1, self.columns // self.of_a_warp)
 
     @property
     def _roles(self) -> list[tuple[str, ...]]:
@@ -197,7 +180,7 @@ class _Kernel:
     def _begin(self) -> Iterator[str]:
         """What stays for all steps: columns, the sums of a unit in one thread or two of a warp, and their weights."""
         yield f"column = tl.arange(0, {self.columns})[None, :]"
-        if self.sums == 4 and self._of_a_warp == WIDE:
+        if self.sums == 4 and self.of_a_warp == WIDE:
             yield f"unit = part * {self.units} + column % {2 * self.units} // 2"
             yield f"gate = column // {2 * self.units} * 2 + column % 2"
         elif self.sums == 4:
@@ -328,7 +311,7 @@ class _Kernel:
 
     def _cell(self) -> Iterator[str]:
         sigmoid, tanh = (self.needs.function(name, "float32") for name in ("sigmoid", "tanh"))
-        if self.sums == 4 and self._of_a_warp == NARROW:
+        if self.sums == 4 and self.of_a_warp != WIDE:
             yield f"even, odd = tl.split(tl.reshape(sums, [{self.rows}, {self.units}, 2, 2]))"
             yield "sum0, sum2 = tl.split(even)"
             yield "sum1, sum3 = tl.split(odd)"

@@ -15,7 +15,7 @@ from .attention import ATTENTION, attention_kernel
 from .chain import CHAIN, chain_kernel
 from .convolution import CONVOLUTION, Convolution, convolution_kernels, convolution_user
 from .function_text import function_text, names_fixed, symbols_of, tensors_of
-from .launch import Launch, TritonKernel, settled
+from .launch import MOST_ELEMENTS, Launch, TritonKernel, settled
 from .launch_table import sizes_at
 from .library_products import product_kernel
 from .points import PointShape, PointWriter, shape_of_points
@@ -36,9 +36,6 @@ from .tunables import GpuSettings
 
 TEMPLATES = (ATTENTION, CHAIN, CONVOLUTION, LAYERS)
 """Nodes that only exist where a kernel is made for them."""
-
-_ELEMENTS = 2**31 - 2**16
-"""Elements from which on indices need 64 bits: a program's last block may reach beyond the last element."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +136,13 @@ class _Printer:
         writer = ProductWriter(split.matmul, split.tiles, self.settings, self.needs, split.scratch)
         first = product_kernel(writer, self.plan)
         rest, scratch = self._prepared(split.rest)
-        self.library.conditions.append(f"{python_poly(product(split.scratch.shape))} <= {_ELEMENTS}")
+        self.library.conditions.append(f"{python_poly(product(split.scratch.shape))} <= {MOST_ELEMENTS}")
         self.library.scratch[_owner(matmul)] = [split.scratch, *scratch]
         self._take(matmul.node, matmul.user, [first, *rest])
 
     def _product_3xtf32(self, matmul: Product, tiles: Tiles) -> None:
         splits = splits_3xtf32(matmul)
-        most = " and ".join(f"2 * ({python_poly(split.elements)}) <= {_ELEMENTS}" for split in splits)
+        most = " and ".join(f"2 * ({python_poly(split.elements)}) <= {MOST_ELEMENTS}" for split in splits)
         self.library.conditions.append(most)
         self.library.scratch[_owner(matmul)] = [split.buffer for split in splits]
         writer = Split3xTF32Writer(matmul, with_room(tiles, self.settings), self.settings, self.needs)
@@ -258,7 +255,7 @@ def _wide(kernel: Tile, sizes: Sizes, nodes: Mapping[str, Node]) -> str:
     read = [product(shape_of(nodes[n])) for n in buffers_read(kernel.roots()) if n in nodes and nodes[n].values]
     larger = [p for p in dict.fromkeys(read) if sizes.of(p) > sizes.of(elements)]
     most = ", ".join(python_poly(p) for p in (elements, *larger))
-    return f"{f'max({most})' if larger else most} > {_ELEMENTS}"
+    return f"{f'max({most})' if larger else most} > {MOST_ELEMENTS}"
 
 
 def _points(kernel: Tile, shape: PointShape) -> tuple[str, list[tuple[str, str]], str | int]:

@@ -16,12 +16,13 @@ from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.scalar import Scalar
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
+from kernelswarm.codegen.triton.drafts import GPU_STARTS
 from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.codegen.triton.power_of_two_split import row_split_of
 from kernelswarm.codegen.triton.prepare import Sizes
 from kernelswarm.codegen.triton.products import products, tiles_of
 from kernelswarm.codegen.triton.scope import Axis
-from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
+from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, gpu_settings
 from kernelswarm.schemas import Accelerator, Items, Node, Ref
 
 

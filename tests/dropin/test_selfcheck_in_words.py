@@ -1,8 +1,9 @@
 """What ``python best.py`` prints of its checks and times."""
 
+import io
 from types import SimpleNamespace
 
-from kernelswarm.hardware.dropin.selfcheck import _in_words
+from kernelswarm.hardware.dropin.selfcheck import _in_words, say
 
 
 def check(what, error=0.0, tolerance=1e-4, shape="main"):
@@ -34,3 +35,15 @@ def test_settings_that_are_equal_take_one_line_and_everything_else_its_own():
 def test_times_of_a_problem_with_gradients_say_that_they_are_without():
     assert "without gradients" in words(check("output 0"), backward=True)
     assert "without gradients" not in words(check("output 0"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_what_takes_its_time_is_said_on_a_terminal_alone(monkeypatch):
+    for stream, printed in ((Terminal(), "\r\x1b[Kchecking shape main"), (io.StringIO(), "")):
+        monkeypatch.setattr("sys.stderr", stream)
+        say("checking shape main")
+        assert stream.getvalue() == printed
