@@ -65,7 +65,7 @@ async def budget(home: Path) -> str:
 
 
 async def gpu(home: Path) -> str:
-    """On an NVIDIA GPU: drafts in Triton, what its profilers saw, a baseline that joins late, finalists."""
+    """On an NVIDIA GPU: drafts in Triton, a compiled baseline, what profilers saw, finalists."""
     return await search(home, SearchOptions(budget=8, seed=3), pool="gpu")
 
 

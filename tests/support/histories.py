@@ -36,8 +36,9 @@ def into_log(home: Path, envelopes: Iterable[Envelope]) -> None:
 
 
 def write(path: Path, envelopes: Iterable[Envelope]) -> None:
-    """Write a history, without the name and the paths of the machine that it was recorded on."""
+    """Write a history, without names and paths of the machine that it was recorded on."""
     lines = b"".join(encode(envelope) + b"\n" for envelope in envelopes)
     lines = re.sub(rb'"worker":"[^".]+\.', b'"worker":"host.', lines)
     lines = lines.replace(str(Path(kernelswarm.__file__).parent).encode(), b"/kernelswarm")
+    lines = re.sub(rb"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", b"GPU-0", lines)
     path.write_bytes(zstandard.compress(lines, 19))
