@@ -46,7 +46,7 @@ from ..schemas import (
     event_tag,
 )
 from ..store import LogBusyError, UnknownSession, log_path, read_recorded, wait_recorded
-from .connection import joined_bus
+from .connection import Joined, joined_bus
 from .recorded_session import RecordedSession, read_session
 from .replay import Replay
 from .search import Search
@@ -120,9 +120,12 @@ async def resuming(
     home: Path,
     nats: str = "",
     roles: Mapping[str, int] = ALL_ROLES,
+    on: tuple[Joined, Device] | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Search]:
     """Serve an open session on to its close. What happened so far is among the search's events.
+
+    ``on`` are the bus and the device where several sessions share them; by default it has its own.
 
     Raises:
         UnknownSession: there is no such session.
@@ -132,11 +135,14 @@ async def resuming(
         KernelswarmError: it cannot be resumed; a fork of it can go on.
         BusError: the bus cannot be reached.
     """
-    if not nats and running(home) is None:
+    if on is None and not nats and running(home) is None:
         await _refuse_without_a_bus(session, home)
     async with AsyncExitStack() as stack:
-        on_notice("starting the bus")
-        bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        joined, device = on or (None, None)
+        if joined is None:
+            on_notice("starting the bus")
+            joined = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        bus, recorded_here = joined
         events, missing = await _everything(session, home, bus, recorded_here)
         opened = _opening(events)
         before = [] if opened is None else await inherited(opened, reader(bus, home))
@@ -147,9 +153,14 @@ async def resuming(
         if missing:
             on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
             await bus.publish_many(missing)
-        swarm, device = None, None
+        swarm = None
         if roles:
-            device = await stack.enter_async_context(Device(pool, hardware, home, background=True))
+            if device is None:
+                device = await stack.enter_async_context(Device(pool, hardware, home, background=True))
+            else:
+                stack.push_async_callback(device.forget, now.opened.problem)
+                # Before its minutes go on: beside large neighbours it would wait for memory until they are over.
+                await stack.enter_async_context(device.memory.using(now.opened.problem, now.opened.facts))
             await _restore_artifacts(now.graph, device, on_notice)
             swarm = await stack.enter_async_context(
                 serving(
@@ -160,14 +171,13 @@ async def resuming(
                 )
             )
         search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
-        if device is not None and now.opened is not None:
+        if device is not None:
             search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
             search.notify_of_others = device.notify_of_others
         if now.minutes_left is not None or now.graph.stop is not None:
-            reserve = now.opened.reserve if now.opened is not None else 0.0
             is_asked = now.graph.stop is not None
-            stack.enter_context(timed(search, now.minutes_left, reserve, is_asked=is_asked))
-        if now.opened is not None and now.opened.idle:
+            stack.enter_context(timed(search, now.minutes_left, now.opened.reserve, is_asked=is_asked))
+        if now.opened.idle:
             stack.enter_context(idle_limit(search, now.opened.idle * 60))
         yield search
         if recorded_here:

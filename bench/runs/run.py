@@ -49,7 +49,6 @@ async def run_benchmark(configuration: RunConfiguration, watcher: Watcher | None
         hardware = await asyncio.to_thread(detect, pool, configuration.home)
         run = _Run(configuration, tasks, results, watcher, _blank(configuration, pool, hardware))
         try:
-            await run.resumable()
             if run.todo:
                 async with _opened(configuration, pool, hardware, watcher) as slots:
                     await run.run_remaining(slots)
@@ -82,30 +81,23 @@ class _Run:
         self._configuration, self._tasks, self._results, self._watcher = configuration, tasks, results, watcher
         self._rows = {task.key: _row(blank, task) for task in tasks}
         entries = [(task, results.get(task), self._rows[task.key]) for task in tasks]
-        self._plan = plan(entries, fresh=configuration.fresh, retry=configuration.retry)
-        self._again = set(self._plan.again)
+        planned = plan(entries, fresh=configuration.fresh, retry=configuration.retry)
+        self._again = set(planned.again)
+        self._under_way = {row.key: row for row in planned.resumable}
         self._seconds: list[float] = []
         self._at_once = 1
-        self.todo = list(self._plan.todo)
-        for line in self._plan.messages:
+        self.todo = list(planned.todo)
+        for line in planned.messages:
             watcher.say(line)
 
-    async def resumable(self) -> None:
-        """Go on with the sessions that were under way when an earlier run ended."""
-        for row in self._plan.resumable:
-            task = next(task for task in self.todo if task.key == row.key)
-            done = await resume(self._configuration, row, self._watcher.began(task, self._progress()))
-            if done is not None:
-                self._done(task, done)
-
     async def run_remaining(self, slots: Sequence[Bench]) -> None:
-        """Do what is left, in each slot one problem after the other.
+        """Do what is left, in each slot one problem after the other; first what was under way when a run ended.
 
         Raises:
             BusError, StoreError, InputError: what ends one slot ends them all.
         """
         self._at_once = len(slots)
-        waiting = iter(list(self.todo))
+        waiting = iter(sorted(self.todo, key=lambda task: task.key not in self._under_way))
         try:
             async with asyncio.TaskGroup() as running:
                 for on in slots:
@@ -116,8 +108,12 @@ class _Run:
     async def _run_slot(self, on: Bench, waiting: Iterator[Task]) -> None:
         for task in waiting:
             spectator = self._watcher.began(task, self._progress())
-            row = replace(self._rows[task.key], at=datetime.now(UTC).isoformat(timespec="seconds"))
-            self._done(task, await judge(on, task, row, self._results.put, spectator))
+            left = self._under_way.get(task.key)
+            done = await resume(on, left, spectator) if left is not None else None
+            if done is None:
+                row = replace(self._rows[task.key], at=datetime.now(UTC).isoformat(timespec="seconds"))
+                done = await judge(on, task, row, self._results.put, spectator)
+            self._done(task, done)
 
     def _progress(self) -> Progress:
         rows = [row for row in self._results.finished(self._tasks) if row.key not in self._again]

@@ -8,17 +8,21 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import brief
 import pytest
+from msgspec.structs import replace
 from waiting import LONG_S
 
 import kernelswarm
 from kernelswarm.bench.runs import Outcome, Report, Row, judging
+from kernelswarm.bench.runs import run as benchmark_run
+from kernelswarm.bench.runs.benchmark import Task
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.problem_memory import ProblemMemory
@@ -191,6 +195,30 @@ def test_what_changed_is_done_again_and_what_takes_too_long_is_a_row(story: Stor
     assert "done again, its file and the minutes changed: 2_Nothing" in again.notices
     assert [row.cause for row in again.report.rows] == ["timeout", "timeout"]
     assert "still being validated" in again.report.rows[0].detail
+
+
+def test_what_was_under_way_goes_on_at_once(
+    checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"level": 2, "problems": "1-2", "at_once": 2}
+    together = asyncio.Barrier(2)
+
+    async def cut_off(on: object, task: Task, row: Row, write: Callable[[Row], None], spectator: object) -> Row:
+        write(row)
+        await together.wait()
+        raise BusError("the bus is lost")
+
+    async def resumed(on: object, row: Row, spectator: object) -> Row:
+        await asyncio.wait_for(together.wait(), LONG_S)
+        return replace(row, verdict=Outcome.timeout)
+
+    monkeypatch.setattr(benchmark_run, "judge", cut_off)
+    with pytest.raises(BusError):
+        bench(checkout, home, tmp_path / "rows.csv", **options)
+    together = asyncio.Barrier(2)
+    monkeypatch.setattr(benchmark_run, "resume", resumed)
+    outcome = bench(checkout, home, tmp_path / "rows.csv", **options)
+    assert [row.verdict for row in outcome.report.rows] == [Outcome.timeout, Outcome.timeout]
 
 
 def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_beside_it_is_a_row(
