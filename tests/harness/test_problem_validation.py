@@ -70,6 +70,12 @@ BAD: dict[str, tuple[str, str]] = {
         HEAD + INPUTS + "def reference(x): return torch.nn.functional.dropout(x, 0.5)\n",
         "is not deterministic: output 0",
     ),
+    "random in training mode": (
+        "import torch\nclass Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.drop = torch.nn.Dropout(0.5)\n"
+        "    def forward(self, x): return self.drop(x)\ndef get_inputs(): return [torch.randn(32, 8)]\n",
+        "alike in evaluation mode: call eval",
+    ),
     "random inputs": (
         "import torch, os\nshapes = {'main': dict(n=64)}\n"
         "def inputs(generator, n): return [torch.full((n,), float(int.from_bytes(os.urandom(3))))]\n" + REFERENCE,

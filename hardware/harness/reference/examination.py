@@ -289,15 +289,31 @@ def _check_deterministic(
     Not against the oracle: that is a call too, and a random one makes a bound that lets everything pass.
     """
     again = _called_from(FIXED_SEEDS[1], reference, problem, inputs, shape)
+    name = _difference(first, again)
+    if not name:
+        return
+    if reference.module is not None and any(module.training for module in reference.module.modules()):
+        reference.module.eval()
+        calls = [_called_from(seed, reference, problem, inputs, shape) for seed in FIXED_SEEDS[:2]]
+        if not _difference(*calls):
+            raise Refused(
+                f"{problem.name}.py is not deterministic: {name} differs between two calls on the same inputs at shape "
+                f"{shape!r}, as its modules are in training mode; they are alike in evaluation mode: call eval() on "
+                "the module, or self.eval() at the end of its constructor"
+            )
+    raise Refused(
+        f"{problem.name}.py is not deterministic: {name} differs between two calls on the same inputs at shape "
+        f"{shape!r}; a random step must become an input{_way_out(reference)}"
+    )
+
+
+def _difference(first: Called, again: Called) -> str:
+    """What two calls from the same start do not have in common; empty if they are alike."""
     names = [*(f"output {index} of the reference" for index, _ in enumerate(first.outputs))]
     names += [f"{entry.kind} {entry.name}, which the reference writes," for entry in first.entries]
     alike = first.entries == again.entries and len(first.outputs) == len(again.outputs)
-    for name, answer, repeated in zip(names, first.answer, again.answer, strict=False):
-        if not alike or not repeats(answer, repeated):
-            raise Refused(
-                f"{problem.name}.py is not deterministic: {name} differs between two calls on the same inputs at shape "
-                f"{shape!r}; a random step must become an input{_way_out(reference)}"
-            )
+    answers = zip(names, first.answer, again.answer, strict=False)
+    return next((name for name, answer, repeated in answers if not alike or not repeats(answer, repeated)), "")
 
 
 def _way_out(reference: ReferenceProblem) -> str:
