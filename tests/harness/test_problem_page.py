@@ -40,6 +40,8 @@ REFUSED = {
     + "def inputs(generator, n): return [torch.frombuffer(bytearray(os.urandom(n)), dtype=torch.uint8)]\n"
     + REFERENCE,
     "has a random reference": HEAD + SHAPES + INPUTS + "def reference(x): return x + torch.rand_like(x)\n",
+    "has dropout in training mode": "import torch\ndef get_inputs(): return [torch.randn(32, 8)]\n"
+    "class Model(torch.nn.Dropout): pass\n",
     "returns nothing": HEAD + SHAPES + INPUTS + "def reference(x): x * 2\n",
     "returns an object": HEAD + SHAPES + INPUTS + "def reference(x): return str(x)\n",
     "asks for a GPU on a CPU pool": HEAD + SHAPES + INPUTS + "def reference(x): return x.cuda() * 2\n",
