@@ -98,15 +98,17 @@ def _reported(choice: Choice, tasks: Sequence[Task], results: ResultsTable) -> R
 
 def _tasks(choice: Choice, children: Children) -> list[Task]:
     pairs = [(list_name, dtype) for list_name in choice.lists for dtype in choice.dtypes]
-    tasks = [
+    listed = list(zip(pairs, children.names(pairs), strict=True))
+    every = {name for _, names in listed for name in names}
+    if strange := [pattern for pattern in choice.only if not fnmatch.filter(every, pattern)]:
+        lists, dtypes = ", ".join(choice.lists), ", ".join(choice.dtypes)
+        raise InputError(f"no name of PyTorch's {lists} is like {', '.join(strange)!r} in {dtypes}")
+    return [
         Task(list_name, name, dtype, choice.languages, choice.samples, str(choice.home / "opinfo"), _versions())
-        for (list_name, dtype), names in zip(pairs, children.names(pairs), strict=True)
+        for (list_name, dtype), names in listed
         for name in names
         if not choice.only or any(fnmatch.fnmatchcase(name, pattern) for pattern in choice.only)
     ]
-    if not tasks:
-        raise InputError(f"no name of PyTorch's lists is like {', '.join(choice.only)!r} in {', '.join(choice.dtypes)}")
-    return tasks
 
 
 def _is_todo(choice: Choice, rows: Sequence[Row], task: Task) -> bool:

@@ -66,6 +66,7 @@ def test_a_child_that_ends_is_a_row(name: str, outcome: Outcome, cause: str, mon
         ({"languages": ("cuda",)}, "there is no language 'cuda': choose among cpp, triton"),
         ({"samples": -1}, "--samples -1"),
         ({"at_once": 0}, "--at-once 0"),
+        ({"only": ("nn.Linear", "nn.Linaer")}, "no name of PyTorch's modules, ops is like 'nn.Linaer'"),
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence(change: dict[str, object], sentence: str, tmp_path: Path) -> None:
