@@ -65,10 +65,10 @@ def level_3(folder: Path) -> str:
         "KernelBench level 3 on H200s",
         f"""
 {len(timed)} of 50 networks judged, four candidates each, four to six problems at once on one H200 with 16 cores, with
-`--minutes-per-problem` 4 to 6 and `--budget 4` (37, 41 and 42: 1; 33 and 45: 2). {wins} of them are wins over the better
-of eager and `torch.compile` (goal: 35 of 50); the others stand at {min(lost):.2f} to {max(lost):.2f}. A miss counted as
-1.0, the geometric mean over the better is {mean:.2f}x, and {all_50:.2f}x with all that were not judged counted as 1.0
-(goal: 1.10x). The time is the device's; max-autotune was left out.
+`--minutes-per-problem` 4 to 6 and `--budget 4` (37, 41 and 42: 1; 33 and 45: 2). {wins} of them are wins over the
+better of eager and `torch.compile` (goal: 35 of 50); the others stand at {min(lost):.2f} to {max(lost):.2f}. A miss
+counted as 1.0, the geometric mean over the better is {mean:.2f}x, and {all_50:.2f}x with all that were not judged
+counted as 1.0 (goal: 1.10x). The time is the device's; max-autotune was left out.
 """,
         f"""
 Run: 2026-11-29, torch 2.11.0, triton 3.6.0; file `{LEVEL_3}`. Commit 2594b7e for 1, 3 to 6, 10, 11, 13 and 43,
@@ -98,11 +98,11 @@ confirm.
             """`10` (ResNet101) and `28` are refused: their answers hardly depend on their inputs. The finished file of
             `33` was no drop-in at 8a30543: its state began in main memory.""",
             """Not judged when their runs were over: `15` (DenseNet121) at 1.50x of eager, `torch.compile` still being
-            compiled after five minutes; `31` (attention over 16,384 places), which was at 2.23x of `torch.compile` in an
-            earlier first timing, and `2` (1.65x, 1.60 to 1.69, at 899ba00), which waited for memory. `16` and `24` were
-            not run.""",
-            """As calls from Python the layers of `36` to `42` are 6 to 35 times as fast: cuDNN launches kernels for every
-            step, which takes 35 to 110 ms of the host.""",
+            compiled after five minutes; `31` (attention over 16,384 places), which was at 2.23x of `torch.compile` in
+            an earlier first timing, and `2` (1.65x, 1.60 to 1.69, at 899ba00), which waited for memory. `16` and `24`
+            were not run.""",
+            """As calls from Python the layers of `36` to `42` are 6 to 35 times as fast: cuDNN launches kernels for
+            every step, which takes 35 to 110 ms of the host.""",
             """Eleven problems ended in nine minutes at 2594b7e, seven in nine at c08db37 (heavier ones; some were
             repeated later), ten in seven at 4fae99e. Memory holds the others back: the sessions of three large networks
             fill a card.""",

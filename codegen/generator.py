@@ -25,6 +25,7 @@ from .backends import CODEGEN_BACKENDS, CodegenBackend
 from .ir.error_bounds import ErrorBounds
 from .ir.tunables import Tunables, complete
 from .lowering.coverage import why_left, why_nothing
+from .lowering.summary import summary_of
 from .transfer import crossed
 
 _LIMIT = 400
@@ -101,6 +102,7 @@ class Generator:
             sources = _sources(backend, facts, graph, tried, tunables, hardware) if sources is None else sources
             if sha256(source) in sources:
                 continue
+            why = f"{why}; {summary_of(source)}"
             return Proposal(source, config, why, skill, is_crossed=_identity(config) in mixed)
         return Exhausted("every sensible setting of the tunables has been tried")
 

@@ -63,6 +63,8 @@ class SearchResult(Numbers, frozen=True, kw_only=True):
     """Node of the best correct candidate; empty if there is none."""
     source: str = ""
     """The candidate as it was judged; the finished file that is written has it inside."""
+    rationale: str = ""
+    """What its author says of it."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run of the judge."""
     speedups: dict[str, Interval] = {}
@@ -165,6 +167,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         win=closed.win,
         best=closed.best,
         source=node.candidate.source if node.candidate else "",
+        rationale=node.candidate.rationale if node.candidate else "",
         speedup=speedup,
         noisy=speedup is not None and speedup.is_noise,
         ordinary_speedup=_speedup(closed.speedup, closed.against) if is_ordinary else None,

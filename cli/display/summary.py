@@ -1,5 +1,6 @@
 """The table at the end of a search."""
 
+import textwrap
 from collections.abc import Collection, Sequence
 
 from rich.markup import escape
@@ -14,6 +15,8 @@ from .terminal import out, print_wide
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
 """What was timed, as people call it and in the order in which they look for it."""
+LONGEST_IDEA = 300
+"""Characters of what an author says of its kernel; ``show`` has all of it."""
 
 
 def times_text(times: dict[str, float]) -> str:
@@ -62,6 +65,9 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
         out.print(f"outside  nobody handed in {', '.join(result.withdrawn)}: withdrawn", markup=False)
     if result.model_tokens:
         out.print(f"models   {spending_text(result.model_cost, result.model_tokens, result.cache_hit_rate)}")
+    if result.rationale:
+        idea = textwrap.shorten(result.rationale, LONGEST_IDEA, placeholder=" …")
+        out.print(f"best     {result.best}: {idea}", markup=False)
     if result.path:
         out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
     out.print(f"session  {result.session}")

@@ -7,8 +7,8 @@ Programs wait for each other, so all of them must be on the device at once: a co
 
 An fp32 number is multiplied as two in bfloat16, with 16 bits between them; of their four products the smallest is left
 out. A product is 30 times as exact as in TF32 and takes as much memory; over many steps it adds up to 10 to 30 times
-the error of fp32. Six layers of an LSTM of 256 units take 3.8 us for a step, 1.95 ms for 512 (H200): as with one product
-in TF32. Three products in TF32 are as exact as fp32, and as slow as the library (7.4 ms).
+the error of fp32. Six layers of an LSTM of 256 units take 3.8 us for a step, 1.95 ms for 512 (H200), as with one
+product in TF32. Three products in TF32 are as exact as fp32, and as slow as the library (7.4 ms).
 
 To read the states themselves until they are there, without counters, took as long: the loop over a tile costs what its
 barriers save.
