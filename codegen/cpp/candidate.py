@@ -26,6 +26,7 @@ from ..lowering.recurrences import CARRIED, RECURRENCE, STEPS
 from ..lowering.regions import Fusion, partition
 from ..lowering.summary import docstring
 from . import kept_memory
+from .divisions import unsafe_divisions
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
 from .source import Function, Library, library
@@ -70,11 +71,15 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
 
 
 def _partitioned(graph: Graph, settings: Settings, fusion: Fusion, prefix: str) -> Plan:
-    plan = partition(normalise(graph, settings.variance, on_processor=True, sums=True), fusion, prefix=prefix)
+    def plan_with(**options: bool) -> Plan:
+        normal = normalise(graph, settings.variance, **options)
+        return partition(normal, fusion, unsafe_divisions(normal), prefix)
+
+    plan = plan_with(on_processor=True, sums=True)
     if any(node.target == STEPS for node in plan.externs):
-        plan = partition(normalise(graph, settings.variance, on_processor=True), fusion, prefix=prefix)
+        plan = plan_with(on_processor=True)
     if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
-        plan = partition(normalise(graph, settings.variance, loops=False), fusion, prefix=prefix)
+        plan = plan_with(loops=False)
     return plan
 
 

@@ -111,7 +111,9 @@ KS_INLINE float ks_unordered(int64_t x) {
 }
 """,
     "ks_sign": "template <typename T> KS_INLINE T ks_sign(T x) { return (T)((x > 0) - (x < 0)); }\n",
-    "ks_abs_int": "template <typename T> KS_INLINE T ks_abs_int(T x) { return (T)(x < 0 ? -x : x); }\n",
+    "ks_abs_int": """\
+template <typename T, typename U> KS_INLINE T ks_abs_int(T x) { return (T)(x < 0 ? 0 - (U)x : (U)x); }
+""",
     "ks_remainder_int": """\
 template <typename T> KS_INLINE T ks_remainder_int(T a, T b) {  // sign of the divisor, as in Python
   const T r = (T)(a % b);

@@ -126,7 +126,7 @@ class _Scatter:
         kernel, scope = self.kernel, self.scope
         varies = bool(kernel.index.names & set(self.inner))
         rows = kernel.buffer.shape[kernel.axis]
-        wrapped = Scalar("wrap", "int64", (kernel.index,), (rows,), flag=True)
+        wrapped = Scalar("wrap", "int64", (kernel.index,), (rows,))
         index = kernel.index if surely_inside(kernel.index, rows) else wrapped
         scope.enter_elements()
         scope.count([index])

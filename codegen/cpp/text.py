@@ -23,6 +23,9 @@ _INFIX = {
     "shr": ">>", "trunc_div": "/", "trunc_rem": "%",
 }  # fmt: skip
 _MATH = {name for name, _ in ERROR_ULP}
+_WRAPPING = {"add", "sub", "mul"}
+_UNSIGNED = {"int64": "uint64_t", "int32": "uint32_t"}
+"""Integers wrap around in PyTorch; in C++ what signed ones do then is undefined, and compilers rely on it."""
 
 Text = Callable[[Scalar], str]
 
@@ -95,8 +98,13 @@ def quotient_text(quotient: Scalar, value: Text) -> str:
 def operation(node: Scalar, args: list[str], needs: Needs) -> str:
     """The C++ expression of an operation on already printed operands."""
     op, dtype = node.op, node.dtype
+    if op in _WRAPPING and dtype in _UNSIGNED:
+        unsigned = _UNSIGNED[dtype]
+        return f"({ctype(dtype)})(({unsigned}){args[0]} {_INFIX[op]} ({unsigned}){args[1]})"
+    if op == "neg" and dtype in _UNSIGNED:
+        return f"({ctype(dtype)})(0 - ({_UNSIGNED[dtype]}){args[0]})"
     if op in _INFIX:
-        narrow = dtype in ("int32", "int16", "int8", "uint8") and op in ("add", "sub", "mul", "shl", "shr")
+        narrow = dtype in ("int32", "int16", "int8", "uint8") and op in (*_WRAPPING, "shl", "shr")
         text = f"({args[0]} {_INFIX[op]} {args[1]})"
         return f"({ctype(dtype)}){text}" if narrow else text
     if op == "cast":
@@ -120,7 +128,9 @@ def operation(node: Scalar, args: list[str], needs: Needs) -> str:
     if op in ("maximum", "minimum") and any(arg.op == "const" and arg.data == arg.data for arg in node.args):
         value, bound = args if node.args[1].op == "const" else args[::-1]
         return f"{needs.helper('ks_at_least' if op == 'maximum' else 'ks_at_most')}<{ctype(dtype)}>({value}, {bound})"
-    if op in ("abs", "remainder", "floor_div") and not is_float(dtype):
+    if op == "abs" and not is_float(dtype):
+        return f"{needs.helper('ks_abs_int')}<{ctype(dtype)}, {_UNSIGNED.get(dtype, 'uint32_t')}>({args[0]})"
+    if op in ("remainder", "floor_div") and not is_float(dtype):
         return f"{needs.helper(f'ks_{op}_int')}<{ctype(dtype)}>({', '.join(args)})"
     if op in _MATH:
         return f"{needs.function(op)}({', '.join(args)})"

@@ -249,6 +249,24 @@ def minimum(a: Poly, b: Poly) -> Poly:
     return a if a == b else Poly((((("min", a, b),), 1),))
 
 
+def _floor(a: Poly, b: Poly) -> Poly:
+    """``a // b`` as Python has it, by quotients of what is not negative: of a negative number C++ and Triton cut off.
+    Sizes are positive, and what is divided by."""
+    if not _subtracts(a):
+        return floordiv(a, b)
+    if all(factor < 0 for _, factor in a.terms):
+        return floordiv(a * -1 + b - 1, b) * -1
+    # So many times ``b`` are added to what is subtracted that nothing is.
+    least = b.constant or 1
+    added = Poly(tuple((monomial, -(factor // least)) for monomial, factor in a.terms if factor < 0))
+    return floordiv(a + added * b, b) - added
+
+
+def _subtracts(a: Poly) -> bool:
+    """Whether a multiple of a size is taken off."""
+    return any(factor < 0 and monomial for monomial, factor in a.terms)
+
+
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Poly:
     return _from_ast(parse(text, mode="eval").body)
@@ -283,9 +301,9 @@ def _binary(tree: ast.BinOp) -> Poly:
         case ast.Mult():
             return left * right
         case ast.FloorDiv():
-            return floordiv(left, right)
+            return _floor(left, right)
         case ast.Mod():
-            return modulo(left, right)
+            return left - _floor(left, right) * right if _subtracts(left) else modulo(left, right)
         case ast.Pow() if right.constant is not None and right.constant >= 0:
             return product([left] * right.constant)
     raise ValueError(f"{ast.unparse(tree)!r} is no integer expression over sizes")

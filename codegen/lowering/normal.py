@@ -283,8 +283,13 @@ def _index_put(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     rows = structs.replace(places, shape=(many,), example=(example,), strides=())
     flat = structs.replace(given, shape=(many, *result.shape[1:]), example=(example, *result.example[1:]), strides=())
     index_name, values_name = f"{node.name}_rows", f"{node.name}_values"
+    given_name, is_below, from_the_end = f"{node.name}_given", f"{node.name}_below", f"{node.name}_from_the_end"
     return [
-        _call(index_name, "aten.view.default", (index, Items(items=(_size(many),))), rows),
+        _call(given_name, "aten.view.default", (index, Items(items=(_size(many),))), rows),
+        # Rows may be counted from the end, which is an error for `index_add`.
+        _call(is_below, "aten.lt.Scalar", (Ref(name=given_name), 0), structs.replace(rows, dtype="bool")),
+        _call(from_the_end, "aten.add.Scalar", (Ref(name=given_name), _size(result.shape[0])), rows),
+        _call(index_name, "aten.where.self", tuple(Ref(name=n) for n in (is_below, from_the_end, given_name)), rows),
         _call(values_name, "aten.view.default", (values, Items(items=tuple(map(_size, flat.shape)))), flat),
         _call(node.name, "aten.index_add.default", (base, 0, Ref(name=index_name), Ref(name=values_name)), result),
     ]

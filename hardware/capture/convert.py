@@ -294,8 +294,11 @@ class _Converter:
         guards = []
         for guard in self.shape_env.guards:
             line, expr = guard.sloc.framework_loc, guard.expr
-            is_equation = all(side in names for side in expr.args)
-            if line is None or is_equation or not expr.free_symbols <= names.keys():
+            if line is None or not expr.free_symbols <= names.keys():
+                continue
+            # Of torch's own code: whether operands are alike, which ATen asks again.
+            is_torchs = line.filename.startswith(str(package))
+            if is_torchs and expr.is_Equality and all(side in names for side in expr.args):
                 continue
             # `F.adaptive_max_pool2d(x, (3, None))` makes a number of a size, and hands it to an operator.
             is_number = expr.is_Equality and expr.rhs.is_Integer and int(expr.rhs) in numbers
@@ -305,7 +308,7 @@ class _Converter:
             if is_inner and not is_number:
                 continue
             text = python_text(expr.xreplace(names))
-            if not (line.filename.startswith(str(package)) and _EMPTY.search(text)):
+            if not (is_torchs and _EMPTY.search(text)):
                 guards.append(text)
         return tuple(dict.fromkeys(guards))
 

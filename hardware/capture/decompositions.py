@@ -124,5 +124,5 @@ _WHOLE = (
     "scaled_dot_product", "convolution", "upsample", "grid_sampler", "rand", "bernoulli", "dropout", "addmm", "baddbmm",
     "repeat_interleave", "max_pool", "avg_pool", "_unsafe_index", "embedding_bag", "lstm", "gru", "rnn", "multinomial",
     "aten.mv.", "aten.var.", "aten.argmax", "aten.index_select", "select_scatter", "slice_scatter",
-    "aten.index_add", "col2im",
+    "aten.index_add", "aten.index_copy", "aten.index_fill", "col2im",
 )  # fmt: skip

@@ -31,9 +31,19 @@ def not_seven(x):
     return F.gelu(x) * (2 if x.shape[0] != 7 else 3)
 
 
+def shorter_side(x):
+    return F.gelu(x[:, : min(x.shape)]) * 2
+
+
+def square(x):
+    return F.gelu(x.tril() if x.shape[0] == x.shape[1] else x)
+
+
 DECIDES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "branch": (branch, ("x.shape[1] > 30",)),
     "another branch": (not_seven, ("x.shape[0] != 7",)),
+    "sizes compared": (shorter_side, ("x.shape[1] >= x.shape[0]",)),
+    "sizes that are unlike": (square, ("x.shape[0] != x.shape[1]",)),
     "loop": (lambda x: F.gelu(sum(x * i for i in range(x.shape[0]))), ("x.shape[0] == 6",)),
     "unbind": (lambda x: F.gelu(sum(x.unbind(0))), ("x.shape[0] == 6",)),
     "number": (lambda x: torch.softmax(x / operator.index(x.shape[1]), -1), ("x.shape[1] == 40",)),
@@ -57,6 +67,9 @@ DOES_NOT = {
     "circular": lambda x: F.pad(x, (2, 1), mode="circular") * 2,
     "resampled": lambda x: F.interpolate(x[None, None], scale_factor=1.5, mode="bilinear")[0, 0] * 2,
     "halves": lambda x: F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 : x.shape[1] // 2 * 2],
+    "missing to a multiple": lambda x: F.pad(x, (0, -x.shape[1] % 16)) * 2,
+    "divided and rounded up": lambda x: x[:, : -(-x.shape[1] // 8)] * -(-x.shape[0] // 4),
+    "rolled back by a third": lambda x: torch.roll(x, -x.shape[1] // 3, 1) * 2,
     "norm": lambda x: F.layer_norm(x, (x.shape[-1],)) * 2,
     "pool": lambda x: F.avg_pool1d(x[None], 4)[0] * 2,
     "pool of lines": lambda x: F.max_pool1d(x[None].exp(), 4, 2)[0],
@@ -119,11 +132,12 @@ def test_functions_of_numbers_are_as_before_once_captured() -> None:
     assert torch._C.DispatchKey.CompositeImplicitAutograd not in torch.ops.aten._pad_circular.default.py_kernels
 
 
-@pytest.mark.parametrize("name", ["branch", "another branch", "number"])
+@pytest.mark.parametrize("name", ["branch", "another branch", "number", "sizes compared", "sizes that are unlike"])
 def test_a_candidate_refuses_sizes_that_it_was_not_captured_for(name: str, tmp_path: Path) -> None:
     function, _ = DECIDES[name]
     module = loaded(captured(function), "cpp", tmp_path)
     same, other = torch.randn(ROWS, COLS), torch.randn(7, 29)
+    other = other.T if "compared" in name else other[:, :7] if "unlike" in name else other
 
     torch.testing.assert_close(module.kernel(same), function(same))
     for function in (module.kernel, module._aten):
