@@ -71,15 +71,14 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
 
 
 def _partitioned(graph: Graph, settings: Settings, fusion: Fusion, prefix: str) -> Plan:
-    def plan_with(**options: bool) -> Plan:
-        normal = normalise(graph, settings.variance, **options)
+    def planned(normal: Graph) -> Plan:
         return partition(normal, fusion, unsafe_divisions(normal), prefix)
 
-    plan = plan_with(on_processor=True, sums=True)
+    plan = planned(normalise(graph, settings.variance, on_processor=True, sums=True))
     if any(node.target == STEPS for node in plan.externs):
-        plan = plan_with(on_processor=True)
+        plan = planned(normalise(graph, settings.variance, on_processor=True))
     if any(node.target in (RECURRENCE, ORDERED, UNORDERED) for node in plan.externs):
-        plan = plan_with(loops=False)
+        plan = planned(normalise(graph, settings.variance, loops=False))
     return plan
 
 
