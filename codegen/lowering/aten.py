@@ -45,9 +45,15 @@ _ANY_STRIDES = dict.fromkeys(("aten.view.default", "aten._unsafe_view.default"),
 """What is a view of the inputs that capture saw may have to be a copy of others, as it is in the reference."""
 
 
+_DENSE_ROWS = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+"""Reads rows of its first three arguments without looking at their strides; eager takes another way there."""
+
+
 def call(node: Node, tensor: Callable[[str], str]) -> str:
     """A node as a call."""
     args = [argument(arg, tensor) for arg in node.args]
+    if node.target == _DENSE_ROWS:
+        args[:3] = [f"({arg} if {arg}.stride(-1) == 1 else {arg}.contiguous())" for arg in args[:3]]
     if node.target == "operator.getitem":
         return f"{args[0]}[{args[1]}]"
     args += [f"{key}={argument(arg, tensor)}" for key, arg in node.kwargs.items()]

@@ -132,6 +132,17 @@ def test_shares_that_are_a_result_are_computed(folder: Path) -> None:
     pair.call(lambda: no_shares(2))
 
 
+def test_the_library_gets_rows_without_gaps(folder: Path) -> None:
+    def strided() -> list[Any]:
+        return [torch.randn(2, 4, 64, 32).to(memory_format=torch.channels_last) for _ in range(3)]
+
+    def causal(q: Any, k: Any, v: Any) -> Any:
+        return F.silu(F.scaled_dot_product_attention(q * 0.5, k, v, is_causal=True))
+
+    pair = Pair(causal, [tensor.contiguous() for tensor in strided()], "cpp", folder / "strided.py")
+    pair.call(strided)
+
+
 def test_without_a_mask_the_library_is_first() -> None:
     graph = capture(lambda q, k, v: (q @ k.transpose(-1, -2)).softmax(-1) @ v, heads(100))
     tunables = CODEGEN_BACKENDS["cpp"].tunables(graph, HARDWARE)
