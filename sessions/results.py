@@ -38,6 +38,8 @@ class Numbers(Schema, frozen=True, kw_only=True):
     """On an accelerator: its own time, as the judge measured it; null on a processor."""
     call: Ordinary | None = None
     """On an accelerator: the call in ordinary processes, host overhead included; null where that was not measured."""
+    ordinary_missing: str = ""
+    """Why ordinary processes did not time it although that was wanted, in a sentence; empty if they did."""
 
     @property
     def counted(self) -> Speedup | None:
@@ -110,8 +112,6 @@ class Evaluation(Numbers, frozen=True, kw_only=True):
     session: str
     detail: str = ""
     """What the session came to, in a sentence."""
-    ordinary_missing: str = ""
-    """Why it was not measured although it was wanted; one sentence."""
     shapes: tuple[ShapeResult, ...] = ()
     """As in :class:`SearchResult`. ``--json`` has it only where several shapes are timed."""
     limits: tuple[str, ...] = ()
@@ -176,6 +176,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         ordinary=numbers.ordinary,
         device=numbers.device,
         call=numbers.call,
+        ordinary_missing=node.diagnosis.ordinary_missing if node.diagnosis else "",
         # Baselines are worth knowing where no kernel was timed beside them.
         times_ms=dict(timing.median_ms if timing else graph.baselines.report.median_ms if graph.baselines else {}),
         speedups=dict(timing.speedup) if timing else {},

@@ -69,7 +69,8 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
         idea = textwrap.shorten(result.rationale, LONGEST_IDEA, placeholder=" …")
         out.print(f"best     {result.best}: {idea}", markup=False)
     if result.path:
-        out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
+        kind = "judged correct, but not timed as this file" if result.ordinary_missing else "the fastest correct one"
+        out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else f'  ({kind})'}")
     out.print(f"session  {result.session}")
     out.print(f"look     kernelswarm show {result.session}", markup=False)
     out.print(

@@ -63,6 +63,11 @@ def test_a_file_that_is_no_win_is_named_for_what_it_is(capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert "no win found  0.97x of eager" in shown and "out/best.py  (the fastest correct one)" in shown
     assert "outside  nobody handed in n004, n006" in shown
+    missing = "the finished file does not give what eager gives"
+    print_summary(msgspec.structs.replace(RESULT, win=False, ordinary_missing=missing, rationale="one pass " * 60))
+    shown = capsys.readouterr().out
+    assert "out/best.py  (judged correct, but not timed as this file)" in shown
+    assert f"{RESULT.best}: one pass one pass" in shown and "one pass …" in shown
 
 
 def test_a_reason_that_stands_above_is_not_printed_again(capsys: pytest.CaptureFixture[str]) -> None:
