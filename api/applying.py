@@ -2,7 +2,7 @@
 
 import copy
 import copyreg
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Self
@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ..hardware.sources.from_python import Traced
+from ..hardware.sources.from_python import Traced, by_place_and_name
 from ..schemas import InputError
 from .calls import SearchedCall, difference, held_by
 
@@ -152,15 +152,16 @@ def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
     return next(filter(None, clauses), "")
 
 
-def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: list[Any]) -> str:
+def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Mapping[str, Any]) -> str:
     """Compare them on copies: neither leaves a trace."""
     # Tensors that are no buffers are told apart by identity, and no searched module changes them.
     values = (value for part in module.modules() for value in vars(part).values())
     kept = {id(value): value for value in values if isinstance(value, torch.Tensor)}
     own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
     with torch.no_grad():
-        expected = own(*(_cloned(value) for value in arguments))
-        kernel = call.ready(accelerated, tuple(_cloned(value) for value in arguments), {})
+        positional, named = _cloned_call(own, arguments)
+        expected = own(*positional, **named)
+        kernel = call.ready(accelerated, *_cloned_call(own, arguments))
         if kernel is None:
             return "its call is not the one that was searched"
         result = kernel()
@@ -174,13 +175,20 @@ def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: lis
     return ""
 
 
-def _drawn_calls(traced: Traced) -> Iterator[list[Any]]:
+def _cloned_call(module: torch.nn.Module, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return by_place_and_name(module, {name: _cloned(value) for name, value in arguments.items()})
+
+
+def _drawn_calls(traced: Traced) -> Iterator[dict[str, Any]]:
     """Inputs of a call like each that was traced, drawn as the problem draws them."""
     problem: dict[str, Any] = {}
     exec(compile(traced.problem.source, f"<problem {traced.problem.name}>", "exec"), problem)
     for inputs, sizes in zip(traced.calls, problem["shapes"].values(), strict=True):
         drawn = iter(problem["inputs"](torch.Generator().manual_seed(SEED), **sizes))
-        yield [next(drawn).to(value.device) if isinstance(value, torch.Tensor) else value for value in inputs.values()]
+        yield {
+            name: next(drawn).to(value.device) if isinstance(value, torch.Tensor) else value
+            for name, value in inputs.items()
+        }
 
 
 def _error(actual: torch.Tensor, reference: torch.Tensor) -> float:

@@ -76,7 +76,8 @@ def by_position(call: Callable[..., Any], drawn: Any) -> list[Any]:
         name for name, each in signature.parameters.items() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
     if beyond := [str(name) for name in drawn if name not in names]:
-        raise TypeError(f"a dictionary with {', '.join(beyond)}, which can be passed by name alone")
+        listed = ", ".join(beyond)
+        raise TypeError(f"a dictionary with {listed}, which is taken by name alone: leave the `*` before it out")
     last = max((names.index(name) for name in drawn), default=-1)
     return [drawn[name] if name in drawn else signature.parameters[name].default for name in names[: last + 1]]
 

@@ -101,13 +101,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     def flat(*args: Any) -> Any:
         given = dict(zip([*tensors, *parameters], args, strict=True))
-        call = [given.get(label, value) for label, value in zip(names, values, strict=True)]
+        call = {label: given.get(label, value) for label, value in zip(names, values, strict=True)}
+        positional, named = by_place_and_name(operator, call)
         if not parameters:
-            result = operator(*call)
+            result = operator(*positional, **named)
             structures.append(tree_structure(result))
             return result
         weights = {key: given[key] for key in parameters}
-        result = torch.func.functional_call(operator, weights, tuple(call))
+        result = torch.func.functional_call(operator, weights, positional, named)
         structures.append(tree_structure(result))
         for key, value in weights.items():
             if value is not given[key]:
@@ -287,6 +288,15 @@ def signature_of(operator: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(getattr(operator, "forward", operator))
     except (TypeError, ValueError):
         return None
+
+
+def by_place_and_name(operator: Callable[..., Any], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as :func:`flattened` gives them, as ``operator`` takes them: those by name alone apart."""
+    signature = signature_of(operator)
+    parameters = signature.parameters.values() if signature is not None else ()
+    alone = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    by_name = {label: value for label, value in named.items() if label in alone}
+    return tuple(value for label, value in named.items() if label not in alone), by_name
 
 
 def flattened(bound: inspect.BoundArguments) -> dict[str, Any]:

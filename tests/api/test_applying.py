@@ -53,6 +53,26 @@ def test_matching_submodules_compute_with_the_kernel_and_the_rest_as_before(won:
     assert calls_of(won) == before + 2
 
 
+class Named(Scale):
+    def forward(self, x: torch.Tensor, *, factor: torch.Tensor | None = None) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(x if factor is None else x * factor)
+
+
+def test_an_argument_that_is_taken_by_name_alone_is_one_of_the_kernel_s() -> None:
+    kernel = RIGHT.replace("kernel(x, weight)", "kernel(x, factor, weight)").replace(
+        "x * weight", "x * factor * weight"
+    )
+    won = optimized(Named(), {"x": ROWS, "factor": ROWS + 2}, kernel)
+    model = torch.nn.Sequential(Named())
+    assert kernelswarm.apply(model, won, where="0").names == ("0",)
+    with torch.no_grad():
+        torch.testing.assert_close(model[0](ROWS, factor=ROWS + 2), Named()(ROWS, factor=ROWS + 2))
+        before = calls_of(won)
+        torch.testing.assert_close(won.best(ROWS, factor=ROWS), Named()(ROWS, factor=ROWS))
+        assert calls_of(won) == before + 1
+        torch.testing.assert_close(model[0](ROWS), Named()(ROWS))
+
+
 class Stretched(Scale):
     def __init__(self) -> None:
         super().__init__()

@@ -97,7 +97,7 @@ def test_inputs_by_name_are_put_in_order_and_defaults_between_them_stand(drawn: 
     [
         ({"mask": 2}, r"cannot be passed by name \(missing a required argument: 'x'\)"),
         ({"x": 1, "y": 2}, "got an unexpected keyword argument 'y'"),
-        ({"x": 1, "causal": True}, "a dictionary with causal, which can be passed by name alone"),
+        ({"x": 1, "causal": True}, "a dictionary with causal, which is taken by name alone: leave"),
         ({1: 2}, "cannot be passed by name"),
         ({1}, "a set"),
     ],

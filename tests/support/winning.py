@@ -29,7 +29,7 @@ class Scale(torch.nn.Module):
         return x * self.weight + self.shift
 
 
-def optimized(operator: Any, inputs: list[Any], file: str = RIGHT, *, win: bool = True) -> Optimized:
+def optimized(operator: Any, inputs: list[Any] | dict[str, Any], file: str = RIGHT, *, win: bool = True) -> Optimized:
     """As if a search had found the kernel in ``file``."""
     traced = problem_of(operator, inputs)
     result = SearchResult(

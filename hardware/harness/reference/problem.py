@@ -379,10 +379,9 @@ def _by_position(forward: Callable[..., Any], drawn: Any, problem: Open, source:
     try:
         return by_position(forward, drawn)
     except TypeError as error:
-        raise Refused(
-            f"{problem.name}.py: {source} returns {error}; return a list, which is passed by position, or a dictionary "
-            "of arguments by name"
-        ) from None
+        way_out = "return a list, which is passed by position, or a dictionary of arguments by name"
+        hint = "" if "by name alone" in str(error) else f"; {way_out}"
+        raise Refused(f"{problem.name}.py: {source} returns {error}{hint}") from None
 
 
 def _constructor_arguments(make: Callable[..., Any], returned: Any, problem: Open) -> tuple[list[Any], dict[str, Any]]:
