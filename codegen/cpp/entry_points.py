@@ -198,7 +198,7 @@ def _body(pass_: Pass) -> list[str]:
         sizes.append(f"_valid{pass_.suffix}({', '.join(graph.symbols)})")
     if sizes:
         lines += [f"if not ({' and '.join(sizes)}):", fallback]
-    return _indented(name_repeated_lines([*lines, *pass_.host_wrapper.body()]))
+    return _indented(name_repeated_lines([*lines, *pass_.host_wrapper.body(fallback)]))
 
 
 def _kinds(pass_: Pass) -> list[str]:

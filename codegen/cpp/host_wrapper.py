@@ -31,6 +31,7 @@ class HostWrapper:
         self.symbols = set(plan.graph.symbols)
         self.overwritten: set[str] = set()
         """Values whose memory took a kernel's result."""
+        self.fallback = ""
         self.mapped = 0
         """Tensors so large that memory is kept for them."""
 
@@ -38,8 +39,12 @@ class HostWrapper:
         """Statements before everything else; ``tensors`` are the arguments and parameters."""
         return []
 
-    def body(self) -> list[str]:
-        """From sizes to the ``return``."""
+    def body(self, fallback: str) -> list[str]:
+        """From sizes to the ``return``.
+
+        Where a kernel meets an index out of range, ``fallback`` calls plain ATen, whose errors name it.
+        """
+        self.fallback = fallback
         for step in self._steps():
             if isinstance(step, Node):
                 self._extern(step)
@@ -118,7 +123,7 @@ class HostWrapper:
     def _call(self, function: Function) -> None:
         text = f"_{function.name}({self._arguments(function)})"
         if function.checked:
-            self.lines += [f"if {text}:", '    raise IndexError("an index or a length is out of range")']
+            self.lines += [f"if {text}:", self.fallback]
         else:
             self.lines.append(text)
 
@@ -160,7 +165,7 @@ class HostWrapper:
         self.symbols.add(size)
         self.lines.append(f"{target} = _{count.name}({self._arguments(count)})")
         if count.checked:
-            self.lines += [f"if {target} < 0:", '    raise IndexError("an index or a length is out of range")']
+            self.lines += [f"if {target} < 0:", self.fallback]
         if not fresh:
             self.lines += [f"if kept != {size}:", '    raise ValueError("masks keep different numbers of elements")']
         self._allocate(name)

@@ -41,9 +41,9 @@ class TritonHostWrapper(HostWrapper):
         nodes = [n for n in self.plan.graph.nodes if n.op in ("input", "param") and n.values]
         return [f"device = {pyname(nodes[0].name)}.device"] if nodes else ['device = "cuda"']
 
-    def body(self) -> list[str]:
+    def body(self, fallback: str) -> list[str]:
         """From sizes to the ``return``."""
-        lines = super().body()
+        lines = super().body(fallback)
         if not self.places:
             return lines
         return [f"launched = _launched{self.suffix}({', '.join(['device', *self.plan.graph.symbols])})", *lines]
