@@ -28,7 +28,7 @@ class Applied:
         self.names = tuple(modules)
         """Qualified names of the submodules that a kernel computes for."""
         self.skipped = skipped
-        """Names that matched and were left as they are, and why."""
+        """Names that matched and were left as they are, and why; not the parts of what was replaced."""
 
     def remove(self) -> None:
         """Give every submodule its own ``forward`` back; parameters and buffers are as training left them."""
@@ -67,7 +67,8 @@ def put_into(model: torch.nn.Module, call: SearchedCall, where: str) -> Applied:
         raise InputError(f"no submodule that matches {where!r} is like the one that was searched: {name!r}: {reason}")
     for module in modules.values():
         module.__class__ = fast_class(type(module), call)
-    return Applied(modules, skipped)
+    inside = tuple(f"{name}." if name else "" for name in modules)
+    return Applied(modules, {name: reason for name, reason in skipped.items() if not name.startswith(inside)})
 
 
 def misfit(module: torch.nn.Module, call: SearchedCall) -> str:

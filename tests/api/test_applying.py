@@ -73,6 +73,17 @@ def test_an_argument_that_is_taken_by_name_alone_is_one_of_the_kernel_s() -> Non
         torch.testing.assert_close(model[0](ROWS), Named()(ROWS))
 
 
+class Composed(Scale):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = torch.nn.Identity()
+
+
+def test_parts_of_what_is_replaced_are_not_skipped() -> None:
+    applied = kernelswarm.apply(torch.nn.Sequential(Composed()), optimized(Composed(), [ROWS]), where="*")
+    assert applied.names == ("0",) and applied.skipped.keys() == {""}
+
+
 class Stretched(Scale):
     def __init__(self) -> None:
         super().__init__()
