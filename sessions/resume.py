@@ -158,7 +158,9 @@ async def resuming(
             if device is None:
                 device = await stack.enter_async_context(Device(pool, hardware, home, background=True))
             else:
-                stack.push_async_callback(device.forget, now.opened.problem)
+                forget = partial(device.forget, now.opened.problem)
+                stack.push_async_callback(lambda: asyncio.shield(forget()))
+                device.memory.notify(now.opened.problem, on_notice)
                 # Before its minutes go on: beside large neighbours it would wait for memory until they are over.
                 await stack.enter_async_context(device.memory.using(now.opened.problem, now.opened.facts))
             await _restore_artifacts(now.graph, device, on_notice)
@@ -171,7 +173,7 @@ async def resuming(
                 )
             )
         search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
-        if device is not None:
+        if swarm is not None and device is not None:
             search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
             search.notify_of_others = device.notify_of_others
         if now.minutes_left is not None or now.graph.stop is not None:

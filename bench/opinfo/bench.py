@@ -102,7 +102,7 @@ def _tasks(choice: Choice, children: Children) -> list[Task]:
     every = {name for _, names in listed for name in names}
     if strange := [pattern for pattern in choice.only if not fnmatch.filter(every, pattern)]:
         lists, dtypes = ", ".join(choice.lists), ", ".join(choice.dtypes)
-        raise InputError(f"no name of PyTorch's {lists} is like {', '.join(strange)!r} in {dtypes}")
+        raise InputError(f"no name of PyTorch's {lists} is like {', '.join(map(repr, strange))} in {dtypes}")
     return [
         Task(list_name, name, dtype, choice.languages, choice.samples, str(choice.home / "opinfo"), _versions())
         for (list_name, dtype), names in listed

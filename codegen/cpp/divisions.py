@@ -5,6 +5,7 @@ from ..ir.build import is_float, number
 from ..ir.poly import poly
 from ..lowering.pointwise import base_name
 
+_LIMITS = {f"int{bits}": (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for bits in (8, 16, 32, 64)} | {"uint8": (0, 255)}
 _DIVISIONS = {"div", "floor_divide", "remainder", "fmod"}
 
 
@@ -22,4 +23,7 @@ def _is_unsafe(node: Node) -> bool:
         # Sizes are positive where kernels run, and so are their sums and products.
         terms = poly(divisor.value).terms
         return any(factor < 0 or not all(isinstance(atom, str) for atom in atoms) for atoms, factor in terms)
-    return not number(divisor)
+    low, high = _LIMITS.get(node.values[0].dtype, (0, 0))
+    value = number(divisor)
+    # What does not fit becomes another number, 0 among them.
+    return value is None or not value or not low <= value <= high

@@ -251,9 +251,11 @@ def minimum(a: Poly, b: Poly) -> Poly:
 
 def _floor(a: Poly, b: Poly) -> Poly:
     """``a // b`` as Python has it, by quotients of what is not negative: of a negative number C++ and Triton cut off.
-    Sizes are positive, and what is divided by."""
-    if not _subtracts(a):
+    Sizes are positive, and so is what is divided by unless it is a number."""
+    if not _may_cut_off(a, b):
         return floordiv(a, b)
+    if b.constant is not None and b.constant < 0:
+        return _floor(a * -1, b * -1)
     if all(factor < 0 for _, factor in a.terms):
         return floordiv(a * -1 + b - 1, b) * -1
     # So many times ``b`` are added to what is subtracted that nothing is.
@@ -262,9 +264,11 @@ def _floor(a: Poly, b: Poly) -> Poly:
     return floordiv(a + added * b, b) - added
 
 
-def _subtracts(a: Poly) -> bool:
-    """Whether a multiple of a size is taken off."""
-    return any(factor < 0 and monomial for monomial, factor in a.terms)
+def _may_cut_off(a: Poly, b: Poly) -> bool:
+    """Whether a multiple of a size is taken off, or a sign differs."""
+    signs = [factor < 0 for _, factor in a.terms]
+    subtracts = any(factor < 0 and monomial for monomial, factor in a.terms) or (bool(signs) and all(signs))
+    return subtracts or (b.constant is not None and b.constant < 0)
 
 
 @lru_cache(maxsize=4096)
@@ -303,7 +307,7 @@ def _binary(tree: ast.BinOp) -> Poly:
         case ast.FloorDiv():
             return _floor(left, right)
         case ast.Mod():
-            return left - _floor(left, right) * right if _subtracts(left) else modulo(left, right)
+            return left - _floor(left, right) * right if _may_cut_off(left, right) else modulo(left, right)
         case ast.Pow() if right.constant is not None and right.constant >= 0:
             return product([left] * right.constant)
     raise ValueError(f"{ast.unparse(tree)!r} is no integer expression over sizes")

@@ -1,10 +1,13 @@
 """Python text of graph nodes as calls of ATen operators."""
 
+import ast
 import keyword
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from ...hardware.machine.work import refs
+from ...hardware.sources.parsing import parse
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from ...schemas.graph import ComplexNumber, MemoryFormat
 from .pointwise import base_name
@@ -67,9 +70,45 @@ def sizes_from_inputs(graph: Graph) -> list[str]:
         value = pyname(source.input)
         read = source.expr or (value if source.dim < 0 else f"{value}.shape[{source.dim}]")
         lines.append(f"{name} = {read}")
-    for divisor in _divisors(graph):
-        lines += [f"if {divisor} == 0:", '    raise NotSupported("the reference divides by zero at these sizes")']
+    conditions = [f"{divisor} == 0" for divisor in _divisors(graph)]
+    conditions += [f"({divisor}) <= 0" for divisor in _whole_divisors(graph)]
+    for condition in conditions:
+        sentence = "the reference divides by no positive number at these sizes"
+        lines += [f"if {condition}:", f"    raise NotSupported({sentence!r})"]
     return lines
+
+
+def _whole_divisors(graph: Graph) -> list[str]:
+    """What is computed of sizes and divides whole numbers: of one below 1 kernels would have another quotient, or end
+    the process."""
+    shapes = (size for node in graph.nodes for meta in node.values for size in meta.shape)
+    arguments = (leaf for node in graph.nodes for leaf in _leaves((*node.args, *node.kwargs.values())))
+    texts = dict.fromkeys([*(size for size in shapes if isinstance(size, str)), *arguments])
+    divisors: dict[str, None] = {}
+    for text in texts:
+        if "//" in text or "%" in text:
+            divisors |= dict.fromkeys(_divisors_in(text))
+    return [text for text in divisors if {*re.findall(r"[a-z]+\d+", text)} <= {*graph.symbols}]
+
+
+@lru_cache(maxsize=4096)
+def _divisors_in(text: str) -> tuple[str, ...]:
+    quotients = (tree for tree in ast.walk(parse(text, mode="eval")) if isinstance(tree, ast.BinOp))
+    parts = [tree.right for tree in quotients if isinstance(tree.op, ast.FloorDiv | ast.Mod)]
+    return tuple(ast.unparse(part) for part in parts if isinstance(part, ast.BinOp) and not _is_number(part))
+
+
+def _is_number(tree: ast.expr) -> bool:
+    return not any(isinstance(part, ast.Name) for part in ast.walk(tree))
+
+
+def _leaves(args: Iterable[Arg]) -> Iterator[str]:
+    """Texts of what is computed of sizes."""
+    for arg in args:
+        if isinstance(arg, Items):
+            yield from _leaves(arg.items)
+        elif isinstance(arg, Expr):
+            yield arg.value
 
 
 def _divisors(graph: Graph) -> list[str]:

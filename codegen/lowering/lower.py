@@ -169,14 +169,12 @@ class Lowering:
     def _pick(self, indices: Node, at: Index, extent: Poly, *, from_the_end: bool = False) -> Poly:
         """The element's index; negative ones count from the end, or are an error, as PyTorch has it."""
         value = self.element(indices.name, at)
-        if value.op in ("index", "segment") or (value.op == "const" and value.data >= 0):
-            return (
-                value.polys[0]
-                if value.op == "index"
-                else value_atom(value)
-                if value.op == "segment"
-                else poly(value.data)
-            )
+        if value.op == "index" and all(factor > 0 for _, factor in value.polys[0].terms):
+            return value.polys[0]
+        if value.op == "segment":
+            return value_atom(value)
+        if value.op == "const" and value.data >= 0:
+            return poly(value.data)
         if surely_inside(value, extent):
             return value_atom(cast(value, "int64"))
         return value_atom(Scalar("wrap", "int64", (cast(value, "int64"),), (extent,), flag=from_the_end))

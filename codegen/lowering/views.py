@@ -159,7 +159,9 @@ def _dim(node: Node, place: int, base: Index) -> int:
 def from_end(arg: Arg, extent: Poly) -> Poly:
     """A position that may count from the end."""
     position = size(arg)
-    negative = position.constant is not None and position.constant < 0
+    # Of `1 - n` as well: capture asked for the sign, which is a condition on the sizes then.
+    factors = [factor for monomial, factor in position.terms if monomial or position.constant is not None]
+    negative = bool(factors) and all(factor < 0 for factor in factors)
     return extent + position if negative else position
 
 

@@ -291,12 +291,20 @@ def signature_of(operator: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def by_place_and_name(operator: Callable[..., Any], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as :func:`flattened` gives them, as ``operator`` takes them: those by name alone apart."""
+    """Arguments as :func:`flattened` gives them, as ``operator`` takes them: by name what is taken so alone, and what
+    stands behind one that was left out."""
     signature = signature_of(operator)
-    parameters = signature.parameters.values() if signature is not None else ()
-    alone = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    if signature is None:
+        return tuple(named.values()), {}
+    kinds = {name: each.kind for name, each in signature.parameters.items()}
+    left_out = next((name for name in kinds if kinds[name] is _BY_BOTH and name not in named), None)
+    behind = set(list(kinds)[list(kinds).index(left_out) :]) if left_out is not None else set()
+    alone = {name for name, kind in kinds.items() if kind is _BY_NAME or (kind is _BY_BOTH and name in behind)}
     by_name = {label: value for label, value in named.items() if label in alone}
     return tuple(value for label, value in named.items() if label not in alone), by_name
+
+
+_BY_BOTH, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 def flattened(bound: inspect.BoundArguments) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -71,6 +72,21 @@ def test_an_argument_that_is_taken_by_name_alone_is_one_of_the_kernel_s() -> Non
         torch.testing.assert_close(won.best(ROWS, factor=ROWS), Named()(ROWS, factor=ROWS))
         assert calls_of(won) == before + 1
         torch.testing.assert_close(model[0](ROWS), Named()(ROWS))
+
+
+def test_what_stands_behind_an_argument_that_is_left_out_is_itself() -> None:
+    class Optional(Scale):
+        def forward(self, x: torch.Tensor, less: Any = None, more: Any = None) -> torch.Tensor:  # type: ignore[override]
+            x = x if less is None else x - less
+            return super().forward(x if more is None else x + more)
+
+    kernel = RIGHT.replace("kernel(x, weight)", "kernel(x, more, weight)").replace("x * weight", "(x + more) * weight")
+    won = optimized(Optional(), {"x": ROWS, "more": ROWS + 2}, kernel)
+    before = calls_of(won)
+    with torch.no_grad():
+        torch.testing.assert_close(won.best(ROWS, more=ROWS), Optional()(ROWS, more=ROWS))
+    assert calls_of(won) == before + 1
+    assert kernelswarm.apply(torch.nn.Sequential(Optional()), won, where="0").names == ("0",)
 
 
 class Composed(Scale):

@@ -77,6 +77,14 @@ def test_an_index_below_zero_is_what_it_is_for_the_reference(name, tmp_path):
     assert_alike(kernel, function, [x, indices])
 
 
+def test_a_divisor_that_is_0_in_the_dividend_s_type_is_an_error(tmp_path):
+    def function(x):
+        return x // 256 + 1
+
+    given = torch.arange(16, dtype=torch.uint8)
+    assert_alike(kernel_of(function, [given], tmp_path), function, [given])
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_at_their_limits_are_what_they_are_for_the_reference(name, tmp_path):
     function, pairs = NUMBERS[name]

@@ -69,6 +69,10 @@ DOES_NOT = {
     "halves": lambda x: F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 : x.shape[1] // 2 * 2],
     "missing to a multiple": lambda x: F.pad(x, (0, -x.shape[1] % 16)) * 2,
     "divided and rounded up": lambda x: x[:, : -(-x.shape[1] // 8)] * -(-x.shape[0] // 4),
+    "divided by a negative number": lambda x: x[:, : -(x.shape[1] // -3)] + x.shape[0] % -4,
+    "descending": lambda x: torch.arange(x.shape[1] - 1, -1, -2) * x[:, : -(-x.shape[1] // 2)],
+    "from the end": lambda x: x[:, -(x.shape[1] // 2) :] * 2 + x[1 - x.shape[0] :, -(x.shape[1] // 2) :].sum(),
+    "numbers from the end": lambda x: x[:, torch.arange(-(x.shape[1] // 2), 0)] * 2,
     "rolled back by a third": lambda x: torch.roll(x, -x.shape[1] // 3, 1) * 2,
     "norm": lambda x: F.layer_norm(x, (x.shape[-1],)) * 2,
     "pool": lambda x: F.avg_pool1d(x[None], 4)[0] * 2,
@@ -144,6 +148,17 @@ def test_a_candidate_refuses_sizes_that_it_was_not_captured_for(name: str, tmp_p
         with pytest.raises(module.NotSupported, match="the reference branches on these sizes"):
             function(other)
     assert issubclass(module.NotSupported, NotImplementedError)
+
+
+def test_sizes_that_others_cannot_be_divided_by_are_refused(tmp_path: Path) -> None:
+    def function(x: Any) -> Any:
+        return F.gelu(x) * (x.shape[1] // (x.shape[0] - 5))
+
+    module = loaded(captured(function), "cpp", tmp_path)
+    torch.testing.assert_close(module.kernel(torch.ones(9, 29)), function(torch.ones(9, 29)))
+    for rows in (5, 3):
+        with pytest.raises(module.NotSupported, match="divides by no positive number"):
+            module.kernel(torch.ones(rows, 29))
 
 
 def test_a_number_is_no_other_number(tmp_path: Path) -> None:
@@ -276,5 +291,5 @@ def test_sizes_by_which_the_reference_would_divide_by_zero_are_refused(tmp_path:
 
     torch.testing.assert_close(module.kernel(tensor), function(tensor))
     for refusing in (module.kernel, module._aten):
-        with pytest.raises(module.NotSupported, match="divides by zero at these sizes"):
+        with pytest.raises(module.NotSupported, match="divides by no positive number at these sizes"):
             refusing(tensor[:1])

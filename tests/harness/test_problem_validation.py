@@ -76,6 +76,12 @@ BAD: dict[str, tuple[str, str]] = {
         "    def forward(self, x): return self.drop(x)\ndef get_inputs(): return [torch.randn(32, 8)]\n",
         "alike in evaluation mode: call eval",
     ),
+    "random in training mode, broken in the other": (
+        "import torch\nclass Model(torch.nn.Dropout):\n"
+        "    def forward(self, x): return super().forward(x) if self.training else None\n"
+        "def get_inputs(): return [torch.randn(32, 8)]\n",
+        "a random step must become an input",
+    ),
     "random inputs": (
         "import torch, os\nshapes = {'main': dict(n=64)}\n"
         "def inputs(generator, n): return [torch.full((n,), float(int.from_bytes(os.urandom(3))))]\n" + REFERENCE,
