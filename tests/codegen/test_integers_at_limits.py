@@ -77,6 +77,22 @@ def test_an_index_below_zero_is_what_it_is_for_the_reference(name, tmp_path):
     assert_alike(kernel, function, [x, indices])
 
 
+COUNTED = {
+    "embedding": lambda x, table: F.embedding(torch.arange(x.shape[1])[None].expand(x.shape[0], -1), table) + x,
+    "index": lambda x, table: table[torch.arange(x.shape[1] - 1, -1, -1)] * x,
+    "index_select": lambda x, table: table.index_select(0, torch.arange(2, x.shape[1])) * x[:, 2:],
+    "gather": lambda x, table: table.gather(0, torch.arange(x.shape[1])[:, None].expand(-1, 3)) * x,
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_rows_that_are_counted_are_there_or_an_error(name, tmp_path):
+    function, table = COUNTED[name], torch.randn(8, 3)
+    kernel = kernel_of(function, [torch.randn(2, 5, 3), table], tmp_path)
+    for length in (4, 8, 9):
+        assert_alike(kernel, function, [torch.randn(2, length, 3), table])
+
+
 def test_a_divisor_that_is_0_in_the_dividend_s_type_is_an_error(tmp_path):
     def function(x):
         return x // 256 + 1
