@@ -18,7 +18,7 @@ _SAME_NUMBERS = VIEWS | {"clone", "alias", "_to_copy", "repeat"}
 def counted_rows(graph: Graph) -> list[str]:
     """Conditions under which every row that is counted is there."""
     nodes = {node.name: node for node in graph.nodes}
-    guards = {}
+    guards: dict[str, None] = {}
     for node in graph.nodes:
         for indices, rows in _looked_up(node, nodes):
             last = _most(indices, nodes)
