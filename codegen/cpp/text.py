@@ -85,7 +85,7 @@ def _atom(atom: Atom, value: Text) -> str:
         return value(atom[1])
     if atom[0] in ("max", "min"):
         a, b = (index_text(part, value) for part in atom[1:])
-        return f"ks_{atom[0]}({a}, {b})"
+        return f"ks_{atom[0]}<int64_t>({a}, {b})"
     return value(Scalar("quotient", "int64", polys=atom[1:], data=atom[0][0]))
 
 

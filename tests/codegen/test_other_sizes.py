@@ -73,6 +73,7 @@ DOES_NOT = {
     "descending": lambda x: torch.arange(x.shape[1] - 1, -1, -2) * x[:, : -(-x.shape[1] // 2)],
     "from the end": lambda x: x[:, -(x.shape[1] // 2) :] * 2 + x[1 - x.shape[0] :, -(x.shape[1] // 2) :].sum(),
     "numbers from the end": lambda x: x[:, torch.arange(-(x.shape[1] // 2), 0)] * 2,
+    "diagonal": lambda x: x.diagonal(-3) * 2,
     "rolled back by a third": lambda x: torch.roll(x, -x.shape[1] // 3, 1) * 2,
     "norm": lambda x: F.layer_norm(x, (x.shape[-1],)) * 2,
     "pool": lambda x: F.avg_pool1d(x[None], 4)[0] * 2,
@@ -154,11 +155,18 @@ def test_sizes_that_others_cannot_be_divided_by_are_refused(tmp_path: Path) -> N
     def function(x: Any) -> Any:
         return F.gelu(x) * (x.shape[1] // (x.shape[0] - 5))
 
+    def halves(x: Any, n: int) -> Any:
+        return F.gelu(x) * (n // 2)
+
     module = loaded(captured(function), "cpp", tmp_path)
     torch.testing.assert_close(module.kernel(torch.ones(9, 29)), function(torch.ones(9, 29)))
     for rows in (5, 3):
-        with pytest.raises(module.NotSupported, match="divides by no positive number"):
+        with pytest.raises(module.NotSupported, match="divides other numbers than positive ones"):
             module.kernel(torch.ones(rows, 29))
+    of_a_number = loaded(capture(halves, [torch.ones(ROWS, COLS), 7], ["x", "n"]), "cpp", tmp_path)
+    torch.testing.assert_close(of_a_number.kernel(torch.ones(9, 29), 5), halves(torch.ones(9, 29), 5))
+    with pytest.raises(module.NotSupported.__mro__[1], match="divides other numbers than positive ones"):
+        of_a_number.kernel(torch.ones(9, 29), -3)
 
 
 def test_a_number_is_no_other_number(tmp_path: Path) -> None:
@@ -291,5 +299,5 @@ def test_sizes_by_which_the_reference_would_divide_by_zero_are_refused(tmp_path:
 
     torch.testing.assert_close(module.kernel(tensor), function(tensor))
     for refusing in (module.kernel, module._aten):
-        with pytest.raises(module.NotSupported, match="divides by no positive number at these sizes"):
+        with pytest.raises(module.NotSupported, match="divides other numbers than positive ones"):
             refusing(tensor[:1])
