@@ -1,5 +1,6 @@
 """Index functions: where in its base an element of a view comes from. A view moves no data."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
@@ -156,12 +157,17 @@ def _dim(node: Node, place: int, base: Index) -> int:
     return value % len(base)
 
 
+_SIZE = re.compile(r"s\d+")
+
+
 def from_end(arg: Arg, extent: Poly) -> Poly:
     """A position that may count from the end."""
     position = size(arg)
-    # Of `1 - n` as well: capture asked for the sign, which is a condition on the sizes then.
-    factors = [factor for monomial, factor in position.terms if monomial or position.constant is not None]
-    negative = bool(factors) and all(factor < 0 for factor in factors)
+    # Sizes are at least 1, which the number of a step is not. At a size of 1, `1 - n` is 0: capture asked for the sign,
+    # which is a condition on the sizes then.
+    most = position - 1 if position.names else position
+    of_sizes = all(map(_SIZE.fullmatch, position.names))
+    negative = of_sizes and bool(most.terms) and all(factor < 0 for _, factor in most.terms)
     return extent + position if negative else position
 
 
