@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ...hardware.machine.work import refs
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref
+from ...schemas import Arg, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from .attention import ATTENTION
 from .lower import SEARCHES, is_lowerable
@@ -16,7 +16,7 @@ from .reductions import is_reduction
 from .repeated import repeated
 from .step_sums import STEP_SUM
 from .sums_by_index import is_sum_by_index
-from .views import VIEWS, shape_of, squeezed
+from .views import VIEWS, expressions, shape_of, squeezed
 
 
 def is_special(node: Node, nodes: dict[str, Node]) -> bool:
@@ -224,8 +224,5 @@ def _is_large_value(node: Node) -> bool:
 
 def _symbols(args: Iterable[Arg]) -> Iterator[str]:
     """Every symbol that arguments name."""
-    for arg in args:
-        if isinstance(arg, Expr):
-            yield from re.findall(r"[a-z]+\d+", arg.value)
-        elif isinstance(arg, Items):
-            yield from _symbols(arg.items)
+    for text in expressions(args):
+        yield from re.findall(r"[a-z]+\d+", text)

@@ -1,17 +1,15 @@
 """Python text of graph nodes as calls of ATen operators."""
 
-import ast
 import keyword
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping
 
 from ...hardware.machine.work import refs
-from ...hardware.sources.parsing import parse
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from ...schemas.graph import ComplexNumber, MemoryFormat
 from .pointwise import base_name
 from .rolled import Loop, Names, rolled, shortened
+from .size_divisions import unfit_divisions
 from .views import VIEWS
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "complex", "len", "os", "json",
@@ -70,58 +68,10 @@ def sizes_from_inputs(graph: Graph) -> list[str]:
         value = pyname(source.input)
         read = source.expr or (value if source.dim < 0 else f"{value}.shape[{source.dim}]")
         lines.append(f"{name} = {read}")
-    conditions = [f"{divisor} == 0" for divisor in _divisors(graph)]
-    for condition in [*conditions, *_whole_divisions(graph)]:
+    for condition in unfit_divisions(graph):
         sentence = "the reference divides other numbers than positive ones here"
         lines += [f"if {condition}:", f"    raise NotSupported({sentence!r})"]
     return lines
-
-
-def _whole_divisions(graph: Graph) -> list[str]:
-    """Where whole numbers are divided, by what or what alone is below 1: kernels would have another quotient, or end
-    the process. Sizes never are; numbers that are inputs, and what is computed of both, may be."""
-    shapes = (size for node in graph.nodes for meta in node.values for size in meta.shape if isinstance(size, str))
-    arguments = (leaf for node in graph.nodes for leaf in _leaves((*node.args, *node.kwargs.values())))
-    texts = [text for text in dict.fromkeys([*shapes, *arguments]) if "//" in text or "%" in text]
-    given = {name for name, source in graph.symbols.items() if source.dim < 0 and not source.expr}
-    divided = dict.fromkeys(name for text in texts for name in _SYMBOL.findall(text) if name in given)
-    divisors = dict.fromkeys(divisor for text in texts for divisor in _divisors_in(text))
-    return [
-        *(f"{name} < 0" for name in divided),
-        *(
-            f"({text}) <= 0"
-            for text in divisors
-            if {*_SYMBOL.findall(text)} <= {*graph.symbols} and (text not in graph.symbols or text in given)
-        ),
-    ]
-
-
-@lru_cache(maxsize=4096)
-def _divisors_in(text: str) -> tuple[str, ...]:
-    """What divides whole numbers in ``text``, but for numbers."""
-    quotients = (tree for tree in ast.walk(parse(text, mode="eval")) if isinstance(tree, ast.BinOp))
-    parts = (ast.unparse(tree.right) for tree in quotients if isinstance(tree.op, ast.FloorDiv | ast.Mod))
-    return tuple(part for part in parts if _SYMBOL.search(part))
-
-
-_SYMBOL = re.compile(r"[a-z]+\d+")
-
-
-def _leaves(args: Iterable[Arg]) -> Iterator[str]:
-    """Texts of what is computed of sizes."""
-    for arg in args:
-        if isinstance(arg, Items):
-            yield from _leaves(arg.items)
-        elif isinstance(arg, Expr):
-            yield arg.value
-
-
-def _divisors(graph: Graph) -> list[str]:
-    """What the sizes are divided by, but for sizes: nothing of it may be zero. A variance of one value is an example,
-    which batch normalization refuses with a sentence of its own."""
-    divisors = [node.args[1] for node in graph.nodes if node.op == "size" and node.target == "operator.truediv"]
-    texts = dict.fromkeys(f"({divisor.value})" for divisor in divisors if isinstance(divisor, Expr))
-    return [text for text in texts if {*(names := _SYMBOL.findall(text))} <= {*graph.symbols} and names != [text[1:-1]]]
 
 
 def makes_tensor(node: Node) -> bool:

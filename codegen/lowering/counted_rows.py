@@ -3,14 +3,15 @@
 What is counted is no number in memory, and no kernel checks it: whether it fits is a condition on the sizes.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping
 
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref
-from ..ir.poly import Poly, poly
+from ...schemas import Graph, Items, Node, Ref
+from ..ir.build import index
+from ..ir.poly import Poly
 from ..ir.printing import python_poly
+from ..ir.ranges import below
 from .pointwise import base_name
-from .views import VIEWS, shape_of
+from .views import VIEWS, shape_of, size
 
 _SAME_NUMBERS = VIEWS | {"clone", "alias", "_to_copy", "repeat"}
 
@@ -22,9 +23,7 @@ def counted_rows(graph: Graph) -> list[str]:
     for node in graph.nodes:
         for indices, rows in _looked_up(node, nodes):
             last = _most(indices, nodes)
-            room = rows - last - 1 if last is not None else None
-            is_sure = room is None or (room.constant is not None and room.constant >= 0)
-            if last is not None and not is_sure and last.names | rows.names <= graph.symbols.keys():
+            if last is not None and last.names | rows.names <= graph.symbols.keys() and not below(index(last), rows):
                 guards[f"{python_poly(last)} < {python_poly(rows)}"] = None
     return list(guards)
 
@@ -52,17 +51,11 @@ def _most(node: Node, nodes: Mapping[str, Node]) -> Poly | None:
         return _most(nodes[node.args[0].name], nodes)
     if name != "arange" or not node.values or node.values[0].dtype != "int64":
         return None
-    ends = [end for end in map(_whole, node.args) if end is not None]
-    if not ends or len(ends) < len(node.args):
+    try:
+        ends = [size(arg) for arg in node.args]
+    except ValueError:  # a float
         return None
     step = ends[2].constant if len(ends) > 2 else 1
     if step is None:
         return None
     return (ends[0] if len(ends) == 1 else ends[1]) - 1 if step > 0 else ends[0]
-
-
-def _whole(arg: Arg) -> Poly | None:
-    if isinstance(arg, Expr):
-        with contextlib.suppress(ValueError):
-            return poly(arg.value)
-    return poly(arg) if isinstance(arg, int) else None

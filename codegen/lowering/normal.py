@@ -11,6 +11,7 @@ from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..ir.poly import product
 from ..ir.printing import python_poly
+from .counted_rows import counted_rows
 from .pointwise import base_name, is_pointwise
 from .recurrences import looped
 from .renaming import renamed
@@ -69,7 +70,8 @@ def normalise(
         linked = looped(linked, sums)
     if on_processor:
         linked = picked(linked)
-    return Graph(nodes=tuple(linked), symbols=graph.symbols, guards=graph.guards)
+    guards = dict.fromkeys([*graph.guards, *counted_rows(graph)])
+    return Graph(nodes=tuple(linked), symbols=graph.symbols, guards=tuple(guards))
 
 
 def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:

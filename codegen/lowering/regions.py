@@ -5,11 +5,8 @@ caller needs. They are taken in order; each joins a kernel whose iteration space
 between anchors is computed in place, wherever it is used.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-from msgspec import structs
 
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node
@@ -20,7 +17,6 @@ from ..ir.scalar import Scalar
 from . import attention, recurrent_kernels, stepped_kernels, sums_by_index
 from .anchors import Anchors, is_special
 from .attention import ATTENTION
-from .counted_rows import counted_rows
 from .lower import Lowering
 from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
@@ -66,14 +62,11 @@ def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = (), prefix: st
     given_up: set[str] = set(left)
     while True:
         try:
-            plan = _Partition(graph, fusion, given_up, prefix).plan()
+            return _Partition(graph, fusion, given_up, prefix).plan()
         except Unsupported as error:
             if error.node in given_up:
                 raise
             given_up.add(error.node)
-        else:
-            guards = (*graph.guards, *counted_rows(graph))
-            return dataclasses.replace(plan, graph=structs.replace(graph, guards=guards))
 
 
 class _Partition:

@@ -1,7 +1,7 @@
 """Index functions: where in its base an element of a view comes from. A view moves no data."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
@@ -29,6 +29,15 @@ def size(arg: Arg) -> Poly:
     if isinstance(arg, int):
         return poly(arg)
     raise ValueError(f"{arg!r} is no size")
+
+
+def expressions(args: Iterable[Arg]) -> Iterator[str]:
+    """The text of every size that is computed among arguments."""
+    for arg in args:
+        if isinstance(arg, Items):
+            yield from expressions(arg.items)
+        elif isinstance(arg, Expr):
+            yield arg.value
 
 
 def size_argument(value: Poly) -> Arg:

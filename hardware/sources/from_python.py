@@ -296,15 +296,14 @@ def by_place_and_name(operator: Callable[..., Any], named: Mapping[str, Any]) ->
     signature = signature_of(operator)
     if signature is None:
         return tuple(named.values()), {}
-    kinds = {name: each.kind for name, each in signature.parameters.items()}
-    left_out = next((name for name in kinds if kinds[name] is _BY_BOTH and name not in named), None)
-    behind = set(list(kinds)[list(kinds).index(left_out) :]) if left_out is not None else set()
-    alone = {name for name, kind in kinds.items() if kind is _BY_NAME or (kind is _BY_BOTH and name in behind)}
-    by_name = {label: value for label, value in named.items() if label in alone}
-    return tuple(value for label, value in named.items() if label not in alone), by_name
-
-
-_BY_BOTH, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    arguments: dict[str, Any] = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments[name] = tuple(value for label, value in named.items() if label not in signature.parameters)
+        elif name in named:
+            arguments[name] = named[name]
+    bound = inspect.BoundArguments(signature, arguments)
+    return bound.args, bound.kwargs
 
 
 def flattened(bound: inspect.BoundArguments) -> dict[str, Any]:
