@@ -65,8 +65,8 @@ def level_3(folder: Path) -> str:
         "KernelBench level 3 on H200s",
         f"""
 {len(timed)} of 50 networks judged, four candidates each, four to six problems at once on one H200 with 16 cores, with
-`--minutes-per-problem` 4 to 6 and `--budget 4` (2, 31, 35, 37, 41 and 42: 1; 33 and 45: 2). {wins} of them are wins over
-the better of eager and `torch.compile` (goal: 35 of 50); the others stand at {min(lost):.2f} to {max(lost):.2f}. A
+`--minutes-per-problem` 4 to 6 and `--budget 4` (2, 31, 35, 37, 41 and 42: 1; 33 and 45: 2). {wins} of them are wins
+over the better of eager and `torch.compile` (goal: 35 of 50); the others stand at {min(lost):.2f} to {max(lost):.2f}. A
 miss counted as 1.0, the geometric mean over the better is {mean:.2f}x, and {all_50:.2f}x with all that were not judged
 counted as 1.0 (goal: 1.10x). The time is the device's; max-autotune was left out.
 """,

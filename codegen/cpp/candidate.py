@@ -54,6 +54,7 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         stores=settings.fusion != "split",
         keep_shared=settings.keep_shared,
         columns=True,
+        column_scans=True,
         store_repeated=True,
     )
     spelled = spell_windows(_with_better_products(spell_extremes(graph), settings), settings.windows)

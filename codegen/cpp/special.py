@@ -4,6 +4,7 @@ from ..ir.loops import AttentionKernel, RecurrentKernel, ScatterKernel, SpecialK
 from ..ir.poly import product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
+from ..lowering.views import linear
 from .attention import attention_lines
 from .lookup_blocks import BLOCK, stage
 from .passes_types import Item, Range, indent
@@ -12,6 +13,9 @@ from .scatter import scatter_lines
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .steps import stepped_lines
 from .text import Needs, ctype, index_text, store_text
+
+_TILE = 256
+"""Columns whose running sums are kept at once, where there are many; else a quarter, so that all cores have some."""
 
 
 def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -> dict[str, list[str]]:
@@ -26,7 +30,47 @@ def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -
         return {"": attention_lines(kernel, settings, needs)}
     if isinstance(kernel, ScatterKernel):
         return {"": scatter_lines(kernel, settings, needs)}
+    if kernel.kind == "scan" and kernel.along != len(kernel.dims) - 1:
+        return {"": _column_scan(kernel, settings, needs)}
     return {"": _scan(kernel, settings, needs)}
+
+
+def _column_scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
+    """Row after row is added to the sums of columns that lie beside each other; parallel over such tiles of columns."""
+    along, column = f"i{kernel.along}", f"i{len(kernel.dims) - 1}"
+    outer = [v for v in (f"i{d}" for d in range(len(kernel.dims))) if v not in (along, column)]
+    scope = Scope(needs, {along, column}, set(outer), settings.search)
+    scope.reserve([kernel.value])
+    scope.count([kernel.value])
+    t, out = ctype(kernel.value.dtype), f"{cname(kernel.buffer.name)}_out"
+    text = scope.text(kernel.value)
+    sizes = {f"i{d}": index_text(size, scope.text) for d, size in enumerate(kernel.dims)}
+    place = index_text(linear(kernel.variables, kernel.dims), scope.text)
+    lines = [
+        *scope.lines[ROW],
+        f"{t} sums[{_TILE}] = {{0}};",
+        f"const int64_t end = begin + tile < {sizes[column]} ? begin + tile : {sizes[column]};",
+        f"for (int64_t {along} = 0; {along} < {sizes[along]}; ++{along}) {{",
+        f"  for (int64_t {column} = begin; {column} < end; ++{column}) {{",
+        *indent(indent([*scope.lines[ELEMENT], f"const {t} sum = sums[{column} - begin] += {text};"])),
+        f"    {out}[{place}] = {store_text(kernel.buffer.dtype, 'sum', needs)};",
+        "  }",
+        "}",
+    ]
+    loops = [f"for (int64_t {v} = 0; {v} < {sizes[v]}; ++{v})" for v in outer]
+    loops.append(f"for (int64_t begin = 0; begin < {sizes[column]}; begin += tile)")
+    checked = " reduction(|:bad)" if any("ks_wrap" in line for line in lines) else ""
+    return [
+        "int64_t bad = 0;",
+        *scope.lines[FUNCTION],
+        f"const int64_t tile = {sizes[column]} < {4 * _TILE} ? {_TILE // 4} : {_TILE};",
+        f"#pragma omp parallel for collapse({len(loops)}) schedule(static){checked}",
+        *loops,
+        "{",
+        *indent(lines),
+        "}",
+        "return bad;",
+    ]
 
 
 def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:

@@ -112,7 +112,7 @@ class Kernel:
 class SpecialKernel:
     """A generated function that is no plain loop nest: its ``kind`` says which algorithm.
 
-    - ``scan``: running sum of ``value`` over dimension ``dims[-1]`` for every point of the others, into ``buffer``;
+    - ``scan``: running sum of ``value`` over dimension ``along`` for every point of the others, into ``buffer``;
     - ``product``: running product, in the same way;
     - ``offsets``: exclusive running sum of ``value`` over ``dims[0]``, the total behind it, into ``buffer``;
     - ``recurrence``: :class:`RecurrentKernel`; ``steps``: :class:`SteppedKernel`; ``scatter``:
@@ -129,6 +129,8 @@ class SpecialKernel:
     mask: Scalar | None = None
     trailing: int = 0
     """``compact``: how many last dimensions are copied whole for a kept position."""
+    along: int = -1
+    """``scan`` and ``product``: the dimension; on a GPU the last."""
     nodes: list[str] = field(default_factory=list)
 
     @property

@@ -8,7 +8,7 @@ from ...schemas import Arg, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from .attention import ATTENTION
 from .lower import SEARCHES, is_lowerable
-from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
+from .normal import RUNNING_PRODUCT, RUNNING_SUM, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
 from .read_again import read_again
 from .recurrences import CARRIED, LAST, RECURRENCE, STEPS, recurrence_of
@@ -21,7 +21,7 @@ from .views import VIEWS, expressions, shape_of, squeezed
 
 def is_special(node: Node, nodes: dict[str, Node]) -> bool:
     """Whether the node is a scan, a recurrence, a sum by index, a compaction or the offsets of segments."""
-    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, STEPS, LAST, ATTENTION, "aten.cumsum.default"):
+    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, RECURRENCE, STEPS, LAST, ATTENTION, RUNNING_SUM):
         return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
     return is_sum_by_index(node, nodes) or _is_compaction(node, nodes)
 

@@ -25,7 +25,7 @@ SEGMENT_OFFSETS = "ks.segment_offsets"
 SEGMENT_OF = "ks.segment_of"
 """Segment of every element of a ragged dimension, from the offsets: ``repeat_interleave`` of the segments' numbers."""
 
-RUNNING_PRODUCT = "ks.running_product"
+RUNNING_SUM, RUNNING_PRODUCT = "aten.cumsum.default", "ks.running_product"
 """``cumprod``, where there is a kernel for it."""
 
 VARIANCES = ("aten.var.correction", "aten.var_mean.correction")

@@ -1,7 +1,9 @@
 """Reductions of ATen in terms of sum, product, maximum, minimum, and, or; and positions of extremes."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 
+from ...hardware.machine.work import refs
 from ...schemas import Node, Ref
 from ..ir.build import binary, cast, compute_dtype, const
 from ..ir.poly import Poly
@@ -86,3 +88,16 @@ def result_dtype(reduction: Reduction) -> str:
     if reduction.accumulate in ("argmax", "argmin"):
         return "int64"
     return "bool" if reduction.accumulate in ("any", "all") else reduction.dtype
+
+
+def made_of(node: Node, nodes: dict[str, Node], reductions: Container[str], stops: Container[str]) -> set[str]:
+    """The ``reductions`` that ``node`` is made of by other operators; what is in ``stops`` is no more looked into."""
+    met = {node.name}
+    waiting = [node]
+    while waiting:
+        for name in refs(waiting.pop().args):
+            if name not in met and name not in stops:
+                met.add(name)
+                if name not in reductions:
+                    waiting.append(nodes[name])
+    return {name for name in met if name in reductions}

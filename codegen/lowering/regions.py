@@ -18,16 +18,16 @@ from . import attention, recurrent_kernels, stepped_kernels, sums_by_index
 from .anchors import Anchors, is_special
 from .attention import ATTENTION
 from .lower import Lowering
-from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
+from .normal import RUNNING_PRODUCT, RUNNING_SUM, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
 from .pointwise import base_name
 from .recurrences import LAST, RECURRENCE, STEPS
 from .recurrent_kernels import recurrent_kernel
-from .reductions import body_of, describe, finish, is_reduction, result_dtype
+from .reductions import body_of, describe, finish, is_reduction, made_of, result_dtype
 from .sums_by_index import is_sum_by_index, scatter_kernel
 from .views import Index, linear, reshape_index, shape_of, spread, squeezed
 
-_SPECIAL = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan", RUNNING_PRODUCT: "product"}
+_SPECIAL = {SEGMENT_OFFSETS: "offsets", RUNNING_SUM: "scan", RUNNING_PRODUCT: "product"}
 
 
 class _Elsewhere(Exception):
@@ -48,6 +48,8 @@ class Fusion:
     """Pointwise values with several users are stored once instead of computed for each."""
     columns: bool = False
     """Values of a row that are put side by side are stored by the rows' kernel; there on processors alone."""
+    column_scans: bool = False
+    """Running sums over another dimension than the last have a kernel; there on processors alone."""
     store_repeated: bool = False
     """Costly values that broadcasting repeats are stored once (:mod:`.repeated`); measured on processors alone."""
     store_read_again: bool = False
@@ -260,7 +262,13 @@ class _Partition:
 
     def _place_store(self, node: Node) -> None:
         rank = self.rank[node.name]
-        if any(self._take_store(kernel, node) for kernel in self._candidates(rank)):
+        candidates = self._candidates(rank)
+        if len(candidates) > 1:
+            # Where the sums are that it is made of lies all else that it reads, in registers.
+            stops = self.leaves | self.stored_in.keys() - self.reduced_in.keys()
+            summing = {self.reduced_in[name].name for name in made_of(node, self.nodes, self.reduced_in, stops)}
+            candidates.sort(key=lambda kernel: kernel.name not in summing)
+        if any(self._take_store(kernel, node) for kernel in candidates):
             return
         kernel = self._new_kernel(rank, squeezed(shape_of(node)), None)
         if not self._join_store(kernel, node, "element"):
@@ -334,13 +342,15 @@ class _Partition:
         kind = _SPECIAL.get(node.target, "compact")
         source = self.nodes[next(refs(node.args))]
         shape = shape_of(source)
-        if kind in ("scan", "product") and int(node.args[1]) % len(shape) != len(shape) - 1:  # type: ignore[arg-type]
+        along = int(node.args[1]) % len(shape) if kind in ("scan", "product") else -1  # type: ignore[arg-type]
+        if not self.fusion.column_scans and along not in (-1, len(shape) - 1):
             raise Unsupported(node.name, "a scan over a dimension that is not the last")
         variables = tuple(variable(f"i{d}") for d in range(len(shape)))
         dtype = node.values[0].dtype
         buffer = Buffer(node.name, dtype, shape_of(node))
         name = f"{self.prefix}kernel{len(self.kernels)}"
         kernel = SpecialKernel(name, self.rank[node.name], kind, shape, Scalar("const", dtype, data=0), buffer)
+        kernel.along = along
         self._add(kernel)
         lowering = self._lowering(kernel, {f"i{d}": s for d, s in enumerate(shape)}, "element")
         try:

@@ -13,7 +13,7 @@ from ..lowering.anchors import is_special
 from ..lowering.channels_last import library_call
 from ..lowering.coverage import elsewhere
 from ..lowering.library_convolutions import CONVOLUTION_LAST, TF32_PERMITTED, TUNED
-from ..lowering.normal import RUNNING_PRODUCT, normalise
+from ..lowering.normal import RUNNING_PRODUCT, RUNNING_SUM, normalise
 from ..lowering.plan import Plan
 from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
@@ -29,7 +29,7 @@ from .shared import share_repeated
 from .source import TEMPLATES, TritonLibrary, triton_library
 from .tunables import RECURRENT_BOUND, GpuSettings
 
-_SCANS = ("aten.cumsum.default", RUNNING_PRODUCT, RECURRENCE)
+_SCANS = (RUNNING_SUM, RUNNING_PRODUCT, RECURRENCE)
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,21 @@ def test_what_depends_on_a_reduction_stays_in_its_kernel():
     assert [sorted(k.stores) for k in plan(source_graph, store_repeated=True).kernels] == [["shifted"]]
 
 
+def test_what_is_made_of_a_row_s_sum_stays_there_beside_sums_of_columns():
+    """Gradients of a norm: that by its weight adds up all rows, and its kernel had taken the one by the input, too."""
+    source_graph = graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.call("total", "sum.dim_IntList", ["x", graphs.last(), True], "s0", 1),
+        graphs.call("part", "div.Tensor", ["x", "total"], "s0", "s1"),
+        graphs.call("weight", "sum.dim_IntList", ["part", graphs.last(0)], "s1"),
+        graphs.call("log", "log.default", ["total"], "s0", 1),
+        graphs.call("shifted", "sub.Tensor", ["x", "log"], "s0", "s1"),
+        outputs=["weight", "shifted"],
+    )
+    rows, columns = plan(source_graph).kernels
+    assert "shifted" in rows.stores and set(columns.stores) == {"weight"}
+
+
 def test_what_is_computed_of_nothing_but_positions_is_stored_as_well():
     """Rotary embeddings as Llama writes them: the cosines of a concatenation of products of positions."""
     source_graph = graphs.graph(

@@ -51,6 +51,23 @@ def test_a_depthwise_convolution_before_a_norm_is_the_library_s_where_channels_l
     assert len(plan_of(inference, torch.randn(2, 8, 12, 12), channels_last=True).externs) == 1
 
 
+class ConvNeXt(nn.Module):
+    """The beginning of its blocks: a window for each channel, and a norm over channels."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.window = nn.Conv2d(8, 8, size, padding=size // 2, groups=8)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(self.window(x).permute(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize(("size", "left"), [(3, 0), (7, 1)])
+def test_a_wide_depthwise_convolution_before_a_norm_is_the_library_s(size, left):
+    assert len(plan_of(ConvNeXt(size), torch.randn(2, 8, 12, 12)).externs) == left
+
+
 def test_a_cheap_value_is_computed_where_windows_read_it():
     layers = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.MaxPool2d(3, 1))
     plan = plan_of(layers, torch.randn(2, 8, 12, 12))

@@ -83,6 +83,11 @@ def running_products(x):
     return torch.cumprod(x, 1), torch.cumsum(x.flip(1), 1).flip(1)
 
 
+@case(lambda: [r(600, 3), r(2, 520, 2).round().long()], lambda: [r(700, 1), r(1, 530, 4).round().long()])
+def scanned_columns(x, n):
+    return torch.cumsum(x, 0), torch.cumsum(n == 1, 1) - 1, torch.cumprod(1 + 0.01 * x, 0)
+
+
 @case(lambda: [r(30, 400), r(400, 1)], lambda: [r(400, 5).t(), r(400, 1)])
 def matrix_by_column(x, w):
     return x @ w
