@@ -11,6 +11,16 @@ FILES = {
 The last three problems are of 2026-11-28, commit f3760a6: three coding agents at once, which had the brief alone, on
 two cores that others kept busy as well. One file was refused, as it had been judged before.
 """,
+    "authors_h200.json": """
+Five language models had the brief and the documents that it names, and no GPU; a courier claimed their tasks, handed in
+and brought the answers back: two hand-ins a problem, in three runs of ten sessions at once that were stopped by SIGKILL
+and resumed. (On one H200 with 16 cores ten at once had one kernel judged in five minutes, on two with 32 cores nine in
+four.) Rows are what the sessions say: both authors' finalists, timed by turns with eager and `torch.compile`;
+max-autotune was left out. Two of the four wrong ones were honest, refused by an error of the judge that was mended
+before the second hand-in ([decision 0037](decisions/0037-replayed-calls-count-as-they-are-apart.md)); one mixed CUDA
+C++ with Triton, one had wrong numbers. The generator's drafts are of 0cad157: it left a running sum over columns to
+PyTorch (`topk_route`), and wrote a wide window of its own (`convnext_block`), which f752b48 mended.
+""",
     "authors_h100.json": """
 The kernels of commit 9eb13b5 were written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that
 page. Two were handed in for each problem, and judged in one session with the generator's. Those of `block` were wrong

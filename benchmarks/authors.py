@@ -6,6 +6,8 @@ both kinds of authors left. Each kernel is evaluated ``--turns`` times, the two 
 baseline; wrong kernels, and problems without one, count as 1: a user keeps PyTorch there.
 
 ``--sessions HOME`` names the log of those sessions: rows get their hand-ins, the wrong ones among them, and minutes.
+Without a folder a row is what its session says: both authors' best, timed by turns with the baselines, as finalists
+where they were confirmed.
 
 Rows are kept after each problem in ``results/authors.json``, of another pool than the processor's in
 ``results/authors_POOL.json``: an interrupted run goes on where it was.
@@ -63,6 +65,40 @@ def measured(problem: Path, options: argparse.Namespace) -> Row:
     return row | {f"{author}_speedup": worth(row[author]) for author in AUTHORS}
 
 
+MEASURED = """
+SELECT s.problem, c.author = 'generator' AS generated, m.event, m.node, m.confirmation, m.series, m.median_ms,
+       m.speedup AS median, m.speedup_low AS low, m.speedup_high AS high, m.best
+FROM measurements m JOIN candidates c USING (session, node) JOIN sessions s USING (session)
+WHERE NOT m.ordinary AND m.verdict = 'correct' ORDER BY m.at_ns
+"""
+
+
+def in_sessions(home: Path) -> dict[str, Row]:
+    """The rows of all problems that the sessions of ``home`` were about, by problem."""
+    runs: dict[str, list[Row]] = {}
+    for measured in sql(home, MEASURED):
+        runs.setdefault(measured["event"], []).append(measured)
+    rows: dict[str, Row] = {}
+    for series in runs.values():
+        (best,) = (baseline for baseline in series if baseline["best"])
+        row = rows.setdefault(best["problem"], {"problem": best["problem"], **{author: [] for author in AUTHORS}})
+        row["generator" if best["generated"] else "outside"].append(
+            {
+                "verdict": "correct",
+                "reason": None,
+                "confirmed": best["confirmation"],
+                "speedup": {key: best[key] for key in ("median", "low", "high")} | {"against": best["series"]},
+                "times_ms": {implementation["series"]: implementation["median_ms"] for implementation in series},
+            }
+        )
+    for row in rows.values():
+        for author in AUTHORS:
+            turns = sorted(row[author], key=lambda turn: (turn["confirmed"], turn["speedup"]["median"]))
+            row[author] = turns[-1:]
+            row[f"{author}_speedup"] = worth(row[author])
+    return rows
+
+
 def handed_in(home: Path, problem: str) -> Row:
     """What outside authors handed in for ``problem`` in the sessions of ``home``; nothing if there were none."""
     agents = question(home, "outside_authors", problem=problem)
@@ -99,7 +135,7 @@ def together(row: Row) -> float:
 def main() -> int:
     """Run what was not run yet, and print all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="problems/, generator/ and outside/, with a file of each name")
+    parser.add_argument("folder", type=Path, nargs="?", help="problems/, generator/ and outside/, a file of each name")
     parser.add_argument("--pool", default="cpu")
     parser.add_argument("--turns", type=int, default=2, help="evaluations of each kernel")
     parser.add_argument("--home", type=Path, default=WORKSPACE / "authors")
@@ -112,9 +148,14 @@ def main() -> int:
     content: Row = {"benchmark": "authors", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
     if kept.is_file() and not options.fresh:
         content = json.loads(kept.read_text(encoding="utf-8"))
+    if options.folder is None and options.sessions is None:
+        parser.error("name a folder of kernels, or the log of --sessions")
     options.home.mkdir(parents=True, exist_ok=True)
     try:
-        for problem in sorted((options.folder / "problems").glob("*.py")):
+        if options.folder is None:
+            content["rows"] = in_sessions(options.sessions)
+            summarise(content)
+        for problem in sorted((options.folder / "problems").glob("*.py")) if options.folder else ():
             if problem.stem not in content["rows"]:
                 content["rows"][problem.stem] = measured(problem, options)
                 summarise(content)
