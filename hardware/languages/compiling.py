@@ -13,6 +13,7 @@ from ..sources.native_source import Refused, candidate_in, parsed, parts_of
 from ..sources.problem_files import load_candidate
 from . import find_language, triton
 from ._building import build
+from ._triton_source import has_kernels
 from .assembly import language_of
 from .loaders import with_loader
 from .program_runs import starts_programs
@@ -52,12 +53,20 @@ async def compile_candidate(
     if parts := await asyncio.to_thread(parts_of, candidate):
         return await _compile_parts(parts, language, pool=pool, hardware=hardware, cache=cache)
     report, paths = await find_language(language).compile(candidate, pool=pool, hardware=hardware, cache=cache)
+    if report.ok and await asyncio.to_thread(_has_triton_as_well, candidate, language, pool):
+        also, more = await triton.compile(candidate, pool=pool, hardware=hardware, cache=cache)
+        report, paths = (_joined([report, also]), paths | more) if also.ok else (also, more)
     if report.ok and await asyncio.to_thread(starts_programs, candidate):
         built, more = await build(candidate, language, pool=pool, hardware=hardware, cache=cache)
         # Of a file without native code of its own there is nothing else to report.
         report, paths = (_joined([report, built]), paths | more) if built.ok and report.compiler else (built, more)
     missing = await asyncio.to_thread(missing_packages, source)
     return replace(report, diagnostics=(*report.diagnostics, *missing)), paths
+
+
+def _has_triton_as_well(source: str, language: str, pool: Pool) -> bool:
+    """Whether there are Triton kernels beside native code: CUDA C++ for one half of an operator, say."""
+    return language != triton.NAME and triton.NAME in pool.languages and has_kernels(source)
 
 
 async def _compile_parts(

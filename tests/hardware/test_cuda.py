@@ -8,6 +8,7 @@ import pytest
 
 from kernelswarm.hardware.languages import cuda
 from kernelswarm.hardware.languages._cuda_loader import NVRTC
+from kernelswarm.hardware.languages.compiling import compile_candidate
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool, PoolError
 
 POOL = Pool(name="h200", platform="nvidia", languages=("cuda",), target="sm_90")
@@ -114,3 +115,31 @@ def test_the_loader_is_a_module_of_its_own():
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert imported == {"ctypes", "glob", "hashlib", "json", "os", "sys", "tempfile", "torch"}
     compile(tree, "candidate.py", "exec")
+
+
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, 2 * tl.load(x + at, mask=at < n), mask=at < n)
+"""
+LISTED = """
+TRITON_LAUNCHES = [
+    {"kernel": "double", "arguments": {"x": "*fp32", "out": "*fp32", "n": 4096, "BLOCK": 256}, "options": {}},
+]
+"""
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("listed", [False, True])
+async def test_cuda_beside_triton_has_both_compiled(tmp_path, listed):
+    """A file of an outside author: one half of a block in each. Its Triton kernel could not be compiled anywhere."""
+    pool = Pool(name="h200", platform="nvidia", languages=("triton", "cuda"), target="sm_90")
+    source = SOURCE + TRITON + LISTED * listed
+    report, _ = await compile_candidate(source, "cuda", pool=pool, hardware=FACTS, cache=tmp_path / "artifacts")
+    assert report.ok, report.log
+    assert [kernel.name for kernel in report.kernels] == ["scale", *(["double"] * listed)]
+    assert report.is_late is not listed and len(report.names(".cubin")) == 1
