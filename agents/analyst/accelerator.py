@@ -6,6 +6,8 @@ Without counters the time line of the kernels is left, what the compiler said of
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from ...graph.session_graph import SearchGraph
 from ...graph.worth_profiling import seen
 from ...schemas import Bottleneck, DeviceProfile, KernelProfile, KernelResources, ProfileReport
@@ -27,6 +29,9 @@ rule takes the same)."""
 
 MAIN_SHARE = 0.1
 """Share of the time from which a kernel's spills are worth a finding."""
+
+GRAPH = "graph"
+"""Calls that the device replays: nobody launches anything between their kernels (:attr:`.Timing.measure`)."""
 
 WITHOUT = ("selected", "not_selected")
 """States of a warp that could have issued: no reason to wait."""
@@ -53,6 +58,8 @@ class DeviceLimits:
     """Kernels whose registers did not fit, as the compiler said."""
     compiled: int
     """Kernels that were compiled ahead."""
+    reads_device_time: bool = False
+    """:attr:`.SessionOpened.reads_device_time`."""
 
     @staticmethod
     def of(graph: SearchGraph, node: str, report: ProfileReport, shared: Limits) -> "DeviceLimits":
@@ -61,15 +68,20 @@ class DeviceLimits:
         record = graph.nodes.get(node)
         profile = report.device or (seen(record) if record is not None else None)
         kernels = record.compile_report.kernels if record is not None and record.compile_report is not None else ()
+        median_us = report.timing.median_ms["candidate"] * 1e3
+        reads_device_time = graph.opened is not None and graph.opened.reads_device_time
+        if profile is not None and reads_device_time and report.timing.measure == GRAPH:
+            profile = replace(profile, gap_us=max(0.0, median_us - profile.busy_us))
         return DeviceLimits(
-            median_us=report.timing.median_ms["candidate"] * 1e3,
+            median_us=median_us,
             fraction=shared.fraction,
             limit=shared.limit,
             transcendental=shared.transcendental,
             may_look_up=bool(shared.lookups) or not shared.heeds_files,
             profile=profile if profile is not None and profile.kernels else None,
             spills=tuple(kernel for kernel in kernels if kernel.spill_bytes > 0),
-            compiled=len(kernels),
+            compiled=len({kernel.name for kernel in kernels} if reads_device_time else kernels),
+            reads_device_time=reads_device_time,
         )
 
     @property

@@ -7,6 +7,8 @@ from .accelerator import BUSY, GAP_SHARE, LOW_OCCUPANCY, STALL_SHARE, DeviceLimi
 
 MOST_NAME = 60
 MOST_WAITS = 2
+MOST_KERNELS = 6
+"""So many are named with their time, the longest first."""
 MOST_PIPES = 2
 
 WAITS = {
@@ -48,6 +50,8 @@ def _launches(limits: DeviceLimits) -> Iterator[Finding]:
     if profile is None:
         return
     few = f"{profile.busy_us:.1f} us of the device"
+    if limits.reads_device_time and len(profile.kernels) > 1:
+        few += ": " + ", ".join(f"{_name(kernel)} {kernel.time_us:.1f} us" for kernel in profile.kernels[:MOST_KERNELS])
     yield Finding(name="launches", value=f"{profile.launches} a call", meaning=few)
     if profile.gap_us is not None and limits.gap_share is not None:
         yield Finding(

@@ -102,6 +102,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     compares_late: bool = False
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
+    reads_device_time: bool = False
+    """Whether gaps between the launches of a replayed call are what the device's time has beside the kernels', not the
+    host's under a profiler; findings name the time of each kernel; and launches listed for other sizes count for none.
+    """
     spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 

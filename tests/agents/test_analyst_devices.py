@@ -117,6 +117,30 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize(("reads", "named"), [(False, Bottleneck.overhead), (True, Bottleneck.latency)])
+def test_gaps_of_a_replayed_call_are_the_device_s_not_the_host_s_under_a_profiler(
+    reads: bool, named: Bottleneck
+) -> None:
+    """A scan of an outside author: kernels of 79.5 us, 36 us between them under the profiler, 78.7 us a replay."""
+    look = device(kernel(name="outputs", time_us=60.3), kernel(name="segments", time_us=19.2), gap_us=36.0, launches=2)
+    report = timed(look, fraction=0.53, median_ms=0.0787)
+    assert report.timing is not None
+    report = msgspec.structs.replace(report, timing=msgspec.structs.replace(report.timing, measure="graph"))
+    event = CandidateProfiled(report=report)
+    opened = given.opened(**GPU, reads_device_time=reads)
+    diagnosis = diagnose(given.graph_with(("n001", event), first=opened), "n001", event)
+    assert diagnosis.bottleneck is named
+    assert ("segments 19.2 us" in finding(diagnosis, "launches")) is reads
+
+
+def test_launches_that_are_listed_for_other_sizes_are_none_of_a_call() -> None:
+    entries = CompileReport(
+        ok=True, language="triton", compiler="triton", kernels=(KernelResources(name="rows", registers=32),) * 9
+    )
+    advice = on_gpu(None, compiled=entries, fraction=0.4, opened={"reads_device_time": True}).advice
+    assert not any("9 launches" in entry.reason for entry in advice)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_counters_of_a_device_name_what_limits_it(name: str) -> None:
     diagnosis, (named, first) = CASES[name]
