@@ -135,7 +135,10 @@ def test_gaps_of_a_replayed_call_are_the_device_s_not_the_host_s_under_a_profile
 
 def test_launches_that_are_listed_for_other_sizes_are_none_of_a_call() -> None:
     entries = CompileReport(
-        ok=True, language="triton", compiler="triton", kernels=(KernelResources(name="rows", registers=32),) * 9
+        ok=True,
+        language="triton",
+        compiler="triton",
+        kernels=(KernelResources(name="rows", registers=32, spill_bytes=0, shared_bytes=0),) * 9,
     )
     advice = on_gpu(None, compiled=entries, fraction=0.4, opened={"reads_device_time": True}).advice
     assert not any("9 launches" in entry.reason for entry in advice)
