@@ -1,7 +1,6 @@
 """Calls made one by one show who computes the calls of a batch together: the speedup is no higher than theirs."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -9,8 +8,6 @@ from kernelswarm.hardware.harness.messages.timing import Time, Timed
 from kernelswarm.hardware.harness.timing.interleaved import (
     ALONE_ALLOWANCE,
     CANDIDATE,
-    GRAPH,
-    REPLAYED_ALLOWANCE,
     STEP_NOISE_NS,
     Implementation,
     Part,
@@ -74,19 +71,6 @@ def test_a_baseline_that_is_slower_among_many_calls_raises_no_doubt_about_the_ca
     timing = _timing((2339.0, 689.0), (1105.0, 935.0))
     assert timing.speedup["eager"].median == pytest.approx(ALONE_ALLOWANCE * 1105 / 934.5)
     assert not doubt(timing, "best")
-
-
-@pytest.mark.parametrize(("among", "apart"), [(25.6, 30.2), (48.9, 54.8)])
-def test_a_replayed_call_that_other_kernels_come_between_costs_what_it_takes_there(among: float, apart: float) -> None:
-    """Two honest kernels of other authors on an H200: they were refused for it before."""
-    timing = result([replace(_part((269.0, among), (269.0, apart)), measure=GRAPH)])
-    assert timing.speedup["eager"].median == pytest.approx(REPLAYED_ALLOWANCE * 269 / (apart - STEP_NOISE_NS / 1e3))
-    assert timing.speedup["eager"].is_win and not doubt(timing, "best")
-
-
-def test_who_computes_replayed_calls_together_gains_no_more_than_a_tenth() -> None:
-    timing = result([replace(_part((40.0, 20.0), (40.0, 50.0)), measure=GRAPH)])
-    assert not timing.speedup["eager"].is_win and doubt(timing, "best")
 
 
 def test_one_process_of_four_does_not_decide() -> None:

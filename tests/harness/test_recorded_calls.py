@@ -20,7 +20,9 @@ from kernelswarm.hardware.harness.messages.timing import IDLE, Time
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
 from kernelswarm.hardware.harness.replayed import Replayed
 from kernelswarm.hardware.harness.tensors import values
+from kernelswarm.hardware.harness.timing.interleaved import CANDIDATE, Part
 from kernelswarm.hardware.processes.arguments import Values
+from kernelswarm.schemas import Series
 
 SETS = 5
 CALL_NS = 1000
@@ -252,3 +254,21 @@ def test_clocks_are_compared_on_as_many_calls_as_are_replayed(asked: int, made: 
     timing = SimpleNamespace(recordings=SimpleNamespace(calls=3))
     untrusted = SimpleNamespace(worker=SimpleNamespace(pid=0))
     assert Replayed(timing, timing, untrusted, None, None)._in_full(asked) == made  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("among_us", "apart_us", "counted_us"),
+    [(22.9, 26.7, 22.9), (79.0, 84.7, 79.0), (15.9, 21.0, 16.23), (0.3, 9.1, 9.01), (100.0, 120.0, 114.0)],
+)
+async def test_a_call_counts_as_it_is_where_its_inputs_come_at_its_turn(
+    among_us: float, apart_us: float, counted_us: float
+) -> None:
+    """The first three are honest, by authors outside the project; the fourth computes calls together."""
+    recordings = SimpleNamespace(warm_ns={}, apart_ns=0.0)
+    timing = SimpleNamespace(recordings=recordings)
+    process = Replayed(timing, timing, SimpleNamespace(worker=SimpleNamespace(pid=0)), None, None)  # type: ignore[arg-type]
+    process.apart_ns = apart_us * 1e3
+    series = [Series(name=name, samples_ns=(round(us * 1e3),) * 4, calls=8) for name, us in
+              (("compile", 269.0), (CANDIDATE, among_us))]  # fmt: skip
+    alone = process.alone_ns(Part(tuple(series)))
+    assert alone["compile"] == 269e3 and alone[CANDIDATE] == pytest.approx(counted_us * 1e3)

@@ -66,8 +66,6 @@ STEP_NOISE_NS = 500
 """So much may what the harness takes for a call that is made one by one be measured wrong."""
 ALONE_ALLOWANCE = 1.03
 """A call among many may be so much faster, beside the baseline's, than calls that are made one by one."""
-REPLAYED_ALLOWANCE = 1.1
-"""The same of calls that a device replays, where other kernels run between: honest ones took up to 18 % more there."""
 
 Ask = Callable[[Time], Awaitable[Timed]]
 
@@ -211,7 +209,6 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
     says how much ratios differ where that is not what is usual in the harness.
     """
     names = [series.name for series in parts[0].series]
-    allowance = REPLAYED_ALLOWANCE if parts[0].measure == GRAPH else ALONE_ALLOWANCE
     times = {name: _mean([median(part.samples(name)) for part in parts]) for name in names}
     baselines = [name for name in names if name != CANDIDATE]
     table = table or _table(on_processor, parts[0].measure)
@@ -221,7 +218,8 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
         series=tuple(_joined(name, parts) for name in names),
         rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),
         speedup={
-            name: _lowered(_expected(name, parts, spread), allowance * one_by_one(name, parts)) for name in baselines
+            name: _lowered(_expected(name, parts, spread), ALONE_ALLOWANCE * one_by_one(name, parts))
+            for name in baselines
         },
         best=min(baselines, key=lambda name: times[name]),
         median_ms={name: ns / 1e6 for name, ns in times.items()},
