@@ -208,6 +208,7 @@ def test_models_of_roles_stand_beside_those_of_authors():
         ({"model": "analyst=a,analyst=b"}, "analyst is named twice"),
         ({"model": "anlyst=a"}, "AUTHOR=NAME"),
         ({"model": "analyst=a", "base_url": "http://u:secret@h"}, "a user or a password"),
+        ({"model": "analyst=a", "base_url": "http://h?key=secret"}, "with a query"),
     ],
 )
 def test_a_role_s_model_that_is_none_is_bad_input(options, sentence):
