@@ -93,6 +93,7 @@ async def open_session(
         awaits_verdicts=True,
         compares_late=True,
         passes_over_slower=True,
+        asks_by_problem=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

@@ -21,8 +21,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     hardware: HardwareFacts
     budget: int
     """Candidates to spend, at least 1."""
-    seed: int
-    """Of the planner's random generator."""
+    seed: int  # of the planner's random generator
     policy: str = "greedy"
     policy_options: dict[str, int | float | str] = {}
     minutes: float | None = None
@@ -60,8 +59,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     base_url: str = ""
     """Address of a model's server that the user named, without credentials; empty for none."""
     language: str = "cpp"
-    origin: Origin | None = None
-    """Set on a fork."""
+    origin: Origin | None = None  # set on a fork
     seeds: tuple[str, ...] = ()
     """Sessions whose kernels seed this search."""
     seed_kernels: tuple[SeedKernel, ...] = ()
@@ -102,6 +100,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     compares_late: bool = False
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
+    asks_by_problem: bool = False  # look-ups for prompts, drafts' too, have the problem's name and operators as words
     spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 
