@@ -94,6 +94,7 @@ async def open_session(
         compares_late=True,
         passes_over_slower=True,
         asks_by_problem=True,
+        names_one_limit=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

@@ -101,6 +101,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
     asks_by_problem: bool = False  # look-ups for prompts, drafts' too, have the problem's name and operators as words
+    names_one_limit: bool = False  # a model's bottleneck replaces that of the rules in the summary as well
     spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 
