@@ -146,7 +146,8 @@ def check_url(url: str, where: str, example: str = "http://localhost:8000/v1") -
         example: An address that is fit.
 
     Raises:
-        InputError: it is no http address, or has a query or a fragment: keys stand there, and libraries do not send it.
+        InputError: it is no http address, or has a query or a fragment: keys stand there, and libraries put the path of
+            a request behind it.
     """
     try:
         parts = urlsplit(url)
@@ -160,8 +161,9 @@ def check_url(url: str, where: str, example: str = "http://localhost:8000/v1") -
         )
     if "?" in url or "#" in url:
         raise InputError(
-            f"{where} is {shown!r} with a query or a fragment, which may hold a key and is sent to no server: end it "
-            "before the '?' or '#', and put the key into OPENAI_API_KEY or ANTHROPIC_API_KEY"
+            f"{where} is {shown!r} with a query or a fragment: a key in it may reach the log, and requests would have "
+            "their path behind it; end it before the '?' or '#', and put the key into OPENAI_API_KEY or "
+            "ANTHROPIC_API_KEY"
         )
 
 
