@@ -40,7 +40,8 @@ class AddedManual(Schema, frozen=True, kw_only=True):
 def add_manuals(source: Path, pool: Pool, home: Path) -> tuple[AddedManual, ...]:
     """Take a file, or every Markdown, text and PDF file below a folder, into what is known of ``pool``.
 
-    All files are read before anything is written; a manual of the same name is replaced as a whole.
+    All files are read before anything is written; a manual of the same name is replaced as a whole. Files of other
+    kinds are left out (:func:`other_files`).
 
     Raises:
         InputError: there is nothing to read, or a file cannot be used; the message names it and the way out.
@@ -55,8 +56,18 @@ def add_manuals(source: Path, pool: Pool, home: Path) -> tuple[AddedManual, ...]
         if name in names:
             raise InputError(f"{file} and {names[name]} would both be kept as {name!r}: rename one of them")
         names[name] = file
-    contents = {name: _content(file, pool) for name, file in names.items()}
+    try:
+        contents = {name: _content(file, pool) for name, file in names.items()}
+    except InputError as error:
+        if not source.is_dir():
+            raise
+        raise InputError(f"{error}; nothing of {source} was added: mend that file or take it out") from error
     return tuple(_keep(name, names[name], content, pool, home) for name, content in contents.items())
+
+
+def other_files(source: Path) -> tuple[Path, ...]:
+    """Files below the folder ``source`` that :func:`add_manuals` does not read, hidden ones aside; none of a file."""
+    return tuple(path for path in _visible(source) if path.suffix.lower() not in KINDS) if source.is_dir() else ()
 
 
 def remove_manual(name: str, pool: Pool, home: Path) -> None:
@@ -115,9 +126,13 @@ def _files(source: Path) -> Iterator[Path]:
     if source.is_file():
         yield source
         return
-    for path in sorted(source.rglob("*")):
-        hidden = any(part.startswith(".") for part in path.relative_to(source).parts)
-        if path.is_file() and not hidden and path.suffix.lower() in KINDS:
+    yield from (path for path in _visible(source) if path.suffix.lower() in KINDS)
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden:
             yield path
 
 

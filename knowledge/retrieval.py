@@ -9,7 +9,7 @@ A document of another platform, another language or another chip is out. The res
     2  for each of its operators that the problem has, as a name or a word of one (``norm`` in ``native_layer_norm``);
        1 for those that nearly every problem has (``add``); at most 6
     1  it names a chip, and the pool has it
-    3  it is a manual that the user gave to this pool, and shares words with the query
+    3  it is a manual that the user gave to this pool, and has two telling words of the query, or the only one
    -3  it names operators and the problem has none of them: it is about something else
    -2  it names diagnoses, and not the one asked for; the same for failures, and for phases
  0..6  its words: its BM25 score, relative to the best one's, or to :data:`STRONG_TEXT` if that is more
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 
 from ..schemas import KnowledgeQuery, RetrievedDocument, Schema, sha256
 from .documents import ANY, OVERVIEW, Document, corpus
-from .text_index import text_index
+from .text_index import text_index, words
 
 RULES = "constraints/"
 """Folder of the documents that always hold."""
@@ -63,6 +63,8 @@ COMMON = frozenset(
 """Operators that tell little."""
 ENOUGH_TEXT = 1 / 3
 """Share of the best document's text score from which words alone are a reason."""
+MANUAL_WORDS = 2
+"""Words of a query beside :data:`COMMON` that a manual must have for its points: one may stand in any text."""
 MOST_NAMED_WORDS = 4
 
 Query = KnowledgeQuery
@@ -141,10 +143,11 @@ def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
     matches = text_index(serving).scores(query.text) if query.text else [{} for _ in serving]
     totals = [sum(match.values()) for match in matches]
     most = max(totals, default=0.0)
-    return [_hit(document, query, match, most) for document, match in zip(serving, matches, strict=True)]
+    fewest = min(MANUAL_WORDS, len(set(words(query.text)) - COMMON))
+    return [_hit(document, query, match, most, fewest) for document, match in zip(serving, matches, strict=True)]
 
 
-def _hit(document: Document, query: Query, match: dict[str, float], most: float) -> Hit | None:
+def _hit(document: Document, query: Query, match: dict[str, float], most: float, fewest: int) -> Hit | None:
     points: dict[str, float] = dict(_signals(document, query))
     total = sum(match.values())
     enough = total > 0 and total >= ENOUGH_TEXT * most
@@ -153,7 +156,7 @@ def _hit(document: Document, query: Query, match: dict[str, float], most: float)
     if match:
         named = sorted(match, key=lambda word: (-match[word], word))[:MOST_NAMED_WORDS]
         points[f"words {', '.join(named)}"] = round(TEXT_POINTS * total / max(most, STRONG_TEXT), 2)
-        if document.path.startswith(MANUALS):
+        if document.path.startswith(MANUALS) and len(match.keys() - COMMON) >= fewest:
             points[f"manual of pool {query.pool}"] = 3
     score = round(sum(points.values()), 2)
     return Hit(document=document, score=score, reasons=tuple(points)) if score > 0 else None
@@ -200,7 +203,12 @@ def _chips(names: Sequence[str]) -> set[str]:
     return {name[:-1] if name.startswith("sm_") and name[-1:] in "af" else name for name in names}
 
 
+def operator_name(operator: str) -> str:
+    """``aten.native_layer_norm.default`` gives ``native_layer_norm``."""
+    return operator.split(".")[1] if "." in operator else operator
+
+
 def _names(operators: Sequence[str]) -> set[str]:
     """``aten.native_layer_norm.default`` gives ``native_layer_norm``, ``native``, ``layer`` and ``norm``."""
-    names = {operator.split(".")[1] if "." in operator else operator for operator in operators}
+    names = set(map(operator_name, operators))
     return names | {word for name in names for word in name.split("_") if word}

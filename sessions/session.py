@@ -94,6 +94,8 @@ async def open_session(
         compares_late=True,
         passes_over_slower=True,
         reads_device_time=True,
+        asks_by_problem=True,
+        names_one_limit=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

@@ -18,10 +18,12 @@ from ...schemas import (
     NodeDiagnosed,
     ProfilingFailed,
     RoleModel,
+    SessionOpened,
     Verdict,
     VerificationFailed,
 )
 from ..consulting import Consultation, Reading, Unusable, json_object
+from .diagnose import LIMITED_BY
 from .question import question
 
 ASKED = (CandidateProfiled, CompilationFailed, VerificationFailed, ProfilingFailed)
@@ -43,12 +45,18 @@ def consultation(
     """
     opened = graph.opened
     asker = next((role for role in opened.roles if role.role == "analyst"), None) if opened is not None else None
-    if asker is None or not isinstance(event, ASKED) or ruled.confirmation or ruled.verdict is Verdict.harness_error:
+    if (
+        opened is None
+        or asker is None
+        or not isinstance(event, ASKED)
+        or ruled.confirmation
+        or ruled.verdict is Verdict.harness_error
+    ):
         return None
-    return Consultation(asker, question(graph, node, ruled), partial(read, asker, ruled), ruled)
+    return Consultation(asker, question(graph, node, ruled), partial(read, opened, asker, ruled), ruled)
 
 
-def read(asker: RoleModel, ruled: NodeDiagnosed, completion: str) -> Reading[NodeDiagnosed]:
+def read(opened: SessionOpened, asker: RoleModel, ruled: NodeDiagnosed, completion: str) -> Reading[NodeDiagnosed]:
     """The diagnosis that an answer makes of the rules' one.
 
     Raises:
@@ -61,8 +69,11 @@ def read(asker: RoleModel, ruled: NodeDiagnosed, completion: str) -> Reading[Nod
     by = Finding(
         name="analyst", value=f"{asker.backend} {asker.model}", meaning="a model named the limit and the advice"
     )
+    measured = ruled.summary
+    if opened.names_one_limit and named is not ruled.bottleneck:
+        measured = measured.partition(LIMITED_BY)[0]
     diagnosed = replace(
-        ruled, bottleneck=named, summary=f"{ruled.summary}; {summary}", advice=advice, evidence=(*ruled.evidence, by)
+        ruled, bottleneck=named, summary=f"{measured}; {summary}", advice=advice, evidence=(*ruled.evidence, by)
     )
     return Reading(diagnosed, summary)
 

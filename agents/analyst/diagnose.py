@@ -30,6 +30,9 @@ from . import (
 from .accelerator import DeviceLimits
 from .limits import LEAST_LOAD, Limits, advise, bottleneck
 
+LIMITED_BY = "; limited by "
+"""Between what was measured and its limit in a summary."""
+
 
 def diagnose(graph: SearchGraph, node: str, event: Event) -> NodeDiagnosed:
     """What ``node`` is worth, why, and what to try, as of ``event``.
@@ -182,6 +185,6 @@ def _summary(
     least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
     if cautious and speedup.is_noise and load >= LEAST_LOAD:
         least += f" beside a background load of {load:.0%}"
-    summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
+    summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}"
     named = analysis.named.in_words if cautious else analysis.named.replace("_", " ")
-    return summary + named + (f" ({analysis.in_short})" if analysis.in_short else "")
+    return summary + LIMITED_BY + named + (f" ({analysis.in_short})" if analysis.in_short else "")

@@ -179,9 +179,9 @@ def _spelled_names(names: Sequence[str]) -> str:
 def _urls(names: Sequence[str], base_url: str) -> dict[str, str]:
     if not base_url:
         return {}
+    check_public(base_url)  # before any message names it
     # A server of one's own most likely speaks OpenAI's format.
     asking = sorted((name for name in names if BACKENDS[name].takes_model), key=lambda name: name != "openai")
     if not asking:
         raise InputError(f"base URL {base_url!r}: none of {_spelled_names(names)} asks a server; add openai")
-    check_public(base_url)
     return {asking[0]: base_url}

@@ -86,6 +86,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """Address of the model's server, where the session names one."""
     given: tuple[str, ...] = ()
     """Candidate files that the user handed in; only the backend ``given`` looks at them."""
+    asks_by_problem: bool = False
+    """:attr:`.SessionOpened.asks_by_problem`."""
 
 
 Record = ModelCalled | ToolCalled | KnowledgeRetrieved | RoleDecided

@@ -46,6 +46,7 @@ def request_of(
         model=author.model,
         base_url=author.base_url,
         given=opened.candidates,
+        asks_by_problem=opened.asks_by_problem,
     )
 
 

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from ...schemas import AuthorShare, InputError, RoleModel
 from .backend import BACKENDS
+from .model.settings import check_url
 
 SUB_AGENTS = ("deep_search", "context_memory")
 """Sub-agents of authors that ask models; without a model there is none."""
@@ -49,7 +50,7 @@ def parse_role_models(text: str, authors: Sequence[AuthorShare], base_url: str =
         InputError: a role is named twice, or without a model.
     """
     _, models = split_models(text)
-    if models:
+    if models and base_url:
         check_public(base_url)
     asking = [author.name for author in authors if BACKENDS[author.name].takes_model]
     named = {role: _vendor(models[role], asking) for role in MODEL_ROLES if role in models}
@@ -62,13 +63,14 @@ def parse_role_models(text: str, authors: Sequence[AuthorShare], base_url: str =
 
 
 def check_public(base_url: str) -> None:
-    """Refuse an address that holds a secret.
+    """Refuse an address that is none, or that holds a secret.
 
     Raises:
-        InputError: it has a user or a password.
+        InputError: it is no http address, or has a user, a password, a query or a fragment.
     """
     if "@" in urlsplit(base_url).netloc:
         raise InputError("the base URL holds a user or a password, which the log would keep: use the key's variable")
+    check_url(base_url, "the base URL")
 
 
 def _vendor(model: str, asking: Sequence[str]) -> tuple[str, str]:

@@ -14,7 +14,8 @@ from ...hardware.pools.pool_files import find_pool
 from ...knowledge import Hit, Library, open_library
 from ...knowledge.documents import Document, corpus
 from ...knowledge.lint import Problem, lint
-from ...knowledge.manuals import AddedManual, add_manuals, manual_names, remove_manual
+from ...knowledge.manual_files import KINDS
+from ...knowledge.manuals import AddedManual, add_manuals, manual_names, other_files, remove_manual
 from ...schemas import InputError, Schema
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
@@ -23,6 +24,8 @@ from ..nearest import nearest
 from ..options import Json, Pool
 
 EXIT_NO = 1
+MOST_NAMED = 5
+"""Files that are left out, by name."""
 
 app = typer.Typer(
     name="knowledge",
@@ -48,6 +51,10 @@ def add(
     A manual of the same name is replaced. A Markdown file with the front matter of a knowledge document keeps it.
     """
     added = add_manuals(source, find_pool(pool, kernelswarm_home()), kernelswarm_home())
+    if others := other_files(source):
+        names = ", ".join(str(file.relative_to(source)) for file in others[:MOST_NAMED])
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        err.print(f"left out, since only {', '.join(KINDS)} files are read: {names}{more}", markup=False)
     if json:
         print_json(added)
     else:

@@ -4,14 +4,14 @@ from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from ..timing import Interval
 from .author import AuthorShare
-from .base import Event
 from .origin import Origin
 from .role import RoleModel
 from .seed import SeedKernel
+from .session_rules import SessionRules
 from .skill import Skill
 
 
-class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
+class SessionOpened(SessionRules, frozen=True, kw_only=True, tag="session.opened.v1"):
     """A user asked for a search. Everything a replay needs to know is in here."""
 
     problem: Problem
@@ -21,8 +21,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     hardware: HardwareFacts
     budget: int
     """Candidates to spend, at least 1."""
-    seed: int
-    """Of the planner's random generator."""
+    seed: int  # of the planner's random generator
     policy: str = "greedy"
     policy_options: dict[str, int | float | str] = {}
     minutes: float | None = None
@@ -60,8 +59,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     base_url: str = ""
     """Address of a model's server that the user named, without credentials; empty for none."""
     language: str = "cpp"
-    origin: Origin | None = None
-    """Set on a fork."""
+    origin: Origin | None = None  # set on a fork
     seeds: tuple[str, ...] = ()
     """Sessions whose kernels seed this search."""
     seed_kernels: tuple[SeedKernel, ...] = ()
@@ -72,40 +70,6 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Candidate files handed in by the user, for the backend ``given``: each is judged once."""
     evaluation: bool = False
     """Whether it only judges one of ``candidates``: then it teaches no skill, as older evaluations did."""
-    failures_alike: int = 0
-    """So many syntheses fail alike in a row when it stops. Older sessions (0) went on, and counted these as nodes."""
-    hopeless_below: float = 0.0
-    """A correct candidate whose interval ends below this speedup is not timed again in the end; and a search
-    out of minutes confirms its best without waiting for what is under way. Older (0) timed all again, and waited."""
-    cautious: bool = False
-    """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
-    say that it is, and name limits in words; counts of more cores than there are count as none."""
-    heeds_files: bool = False
-    """Whether diagnoses and answers heed the file at hand: page faults of every new output call for no advice, look-ups
-    are advised where the problem has some, a file without a config is another source beside its parent, and one whose
-    time is too noisy to tell may be handed in again. Older sessions did none of it."""
-    awaits_hand_ins: bool = False
-    """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
-    its time is over or it is interrupted; tasks of nobody are withdrawn once its aim is reached. Where outside authors
-    have a share, nodes of others are no sign of a stall. Older sessions closed at once, and counted all."""
-    closer_diagnoses: bool = False
-    """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
-    a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what
-    to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Skills
-    read no effect from a speedup that is too noisy, and count no node without a candidate."""
-    trusts_finalists: bool = False
-    """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
-    of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
-    awaits_verdicts: bool = False
-    """Whether a search of few candidates improves none before its drafts are judged, the last ones deepen the best, and
-    one that is out of minutes waits for what is under way until it has a candidate that may win."""
-    compares_late: bool = False
-    """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
-    passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
-    reads_device_time: bool = False
-    """Whether gaps between the launches of a replayed call are what the device's time has beside the kernels', not the
-    host's under a profiler; findings name the time of each kernel; and launches listed for other sizes count for none.
-    """
     spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 

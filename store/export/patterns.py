@@ -68,6 +68,13 @@ RULES: tuple[Rule, ...] = tuple(
         ("private_key", r"-----BEGIN (?P<what>[A-Z ]+)-----.*?-----END (?P=what)-----", re.DOTALL, ("-----BEGIN ",)),
         ("url_credentials", rf"(?P<kept>{_START}[A-Za-z][A-Za-z0-9+.-]*://)[^\s/@\"'\\<>{{}}]+(?=@)", 0, ("://",)),
         (
+            "url_credentials",
+            # Sessions that were opened before addresses with a query were refused may have one.
+            r"(?P<kept>[?&][\w.-]*(?:key|token|secret|passw(?:or)?d|signature)=)[^\s\"'\\&#=<>{}][^\s\"'\\&#<>{}]*",
+            re.IGNORECASE,
+            ("key=", "token=", "secret=", "password=", "passwd=", "signature="),
+        ),
+        (
             "authorization",
             r"(?P<kept>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{12,}",
             re.IGNORECASE,

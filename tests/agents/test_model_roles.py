@@ -10,6 +10,7 @@ from waiting import within
 
 import given
 from kernelswarm.agents.analyst.agent import Analyst
+from kernelswarm.agents.analyst.by_model import consultation
 from kernelswarm.agents.analyst.diagnose import diagnose
 from kernelswarm.agents.consulting import Unusable, json_object
 from kernelswarm.agents.distiller.by_model import read as distiller_read
@@ -98,6 +99,17 @@ async def test_a_model_names_limit_and_advice_and_the_numbers_stay_measured(bus,
     assert (diagnosed.bottleneck, diagnosed.advice[0].action) == (Bottleneck.latency, "faster_lookup")
     assert (diagnosed.fitness, diagnosed.speedup, diagnosed.verdict) == (rules.fitness, rules.speedup, rules.verdict)
     assert diagnosed.summary == f"{rules.summary}; Dependent loads."
+
+
+@pytest.mark.parametrize("bottleneck", [each for each in Bottleneck if each is not Bottleneck.fault])
+def test_a_summary_names_the_limit_of_the_rules_only_where_the_model_agrees(bottleneck: Bottleneck):
+    work = work_on(PROFILED, "openai", names_one_limit=True)
+    rules = ruled(work)
+    asking = consultation(work.graph, "n001", work.event, rules)
+    assert asking is not None and "; limited by " in rules.summary
+    diagnosed = asking.read(json.dumps(DIAGNOSIS | {"bottleneck": bottleneck})).outcome
+    measured = rules.summary if bottleneck is rules.bottleneck else rules.summary.partition("; limited by ")[0]
+    assert diagnosed.summary == f"{measured}; Dependent loads."
 
 
 FAULTS = {
@@ -208,6 +220,7 @@ def test_models_of_roles_stand_beside_those_of_authors():
         ({"model": "analyst=a,analyst=b"}, "analyst is named twice"),
         ({"model": "anlyst=a"}, "AUTHOR=NAME"),
         ({"model": "analyst=a", "base_url": "http://u:secret@h"}, "a user or a password"),
+        ({"model": "analyst=a", "base_url": "http://h?key=secret"}, "with a query"),
     ],
 )
 def test_a_role_s_model_that_is_none_is_bad_input(options, sentence):

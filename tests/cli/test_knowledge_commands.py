@@ -47,6 +47,15 @@ def test_a_manual_is_added_listed_shown_and_removed(kernelswarm: Command, tmp_pa
     assert kernelswarm("knowledge", "search", "blixt", "--pool", "h200").status == 1
 
 
+def test_files_of_other_kinds_are_left_out_and_named(kernelswarm: Command, tmp_path: Path) -> None:
+    (tmp_path / "guides").mkdir()
+    (tmp_path / "guides" / "guide.md").write_text("Blixt units move tiles. " * 20)
+    for name in ("a.docx", "b.html", ".hidden.docx"):
+        (tmp_path / "guides" / name).write_text("x")
+    ran = kernelswarm("knowledge", "add", tmp_path / "guides", "--pool", "h200")
+    assert ran.status == 0 and "files are read: a.docx, b.html\n" in ran.err
+
+
 def test_lint_says_what_is_wrong_where(kernelswarm: Command, tmp_path: Path) -> None:
     ran = kernelswarm("knowledge", "lint")
     assert ran.status == 0 and ran.out.endswith(" documents, 0 problems\n")

@@ -33,9 +33,10 @@ def test_as_json_it_is_one_object(kernelswarm, monkeypatch):
     assert anthropic["price"]["output"] == 20.0 and anthropic["price"]["date"]
 
 
-def test_an_address_that_is_none_is_bad_input(kernelswarm):
-    ran = kernelswarm("models", "--base-url", "http://user:pw@host/v1")
-    assert ran.status == 2 and "pw" not in ran.err
+@pytest.mark.parametrize("url", ["http://user:pw@host/v1", "http://host/v1?key=pw", "ftp://host/pw"])
+def test_an_address_that_is_none_is_bad_input(kernelswarm, url):
+    ran = kernelswarm("models", "--base-url", url)
+    assert ran.status == 2 and ("pw" not in ran.err or "no http address" in ran.err)
 
 
 @pytest.mark.parametrize("status", [200, 401, 500])

@@ -95,6 +95,25 @@ def test_a_file_that_cannot_be_used_is_named_and_nothing_is_kept(tmp_path: Path,
     assert str(file) in str(caught.value) and manual_names(POOL, tmp_path / "home") == ()
 
 
+def test_a_folder_with_a_broken_file_keeps_nothing_and_says_so(tmp_path: Path):
+    (tmp_path / "manuals").mkdir()
+    (tmp_path / "manuals" / "a.md").write_text(LONG)
+    (tmp_path / "manuals" / "b.pdf").write_bytes(b"not a pdf")
+    with pytest.raises(InputError, match=r"b\.pdf is no PDF .*; nothing of .*manuals was added: mend"):
+        add_manuals(tmp_path / "manuals", POOL, tmp_path / "home")
+    assert manual_names(POOL, tmp_path / "home") == ()
+
+
+@pytest.mark.parametrize(("query", "points"), [("blixt rows", 0), ("blixt tiles", 3), ("blixt", 3), ("blixt sum", 3)])
+def test_a_manual_has_its_points_for_two_telling_words_or_the_only_one(tmp_path: Path, query: str, points: int):
+    (tmp_path / "guide.md").write_text("The sum of blixt tiles.")
+    add_manuals(tmp_path / "guide.md", POOL, tmp_path / "home")
+    library = open_library(POOL, ("sm_90",), tmp_path / "home")
+    hits = library.search(library.query(words=(query,)))
+    (reasons,) = [hit.reasons for hit in hits if hit.document.path.startswith("manuals/")]
+    assert ("manual of pool mine" in reasons) == (points > 0)
+
+
 def test_text_of_older_encodings_loses_nothing(tmp_path: Path):
     (tmp_path / "a.md").write_bytes("# Registre été\r\n\r\nLe café.\r\n".encode("latin-1"))
     (section,) = read_manual(tmp_path / "a.md")

@@ -31,6 +31,7 @@ SECRETS = {
     "github": "ghp_" + "a1B2" * 9,
     "nkey": "SU" + "ABCD2345" * 7,
     "nats": "nats://swarm:hunter2pass@10.0.0.1:4222",
+    "query": "http://10.0.0.1:8771/v1?version=2&key=wheatbread&x=1",
     "home": "/home/annabel/kernels/x.cu",
     "mac": "/Users/annabel/x.py",
     "windows": "C:\\Users\\annabel\\x.py",
@@ -46,6 +47,7 @@ GONE = (
     "ghp_",
     "ABCD2345ABCD",
     "hunter2pass",
+    "wheatbread",
     "swarm:",
     "annabel",
     "abcDEF123456",
@@ -183,6 +185,7 @@ def test_what_is_clean_stays_as_it_is_byte_for_byte() -> None:
     [
         "constexpr int MAX_TOKENS = 128; // tokens per block",
         "TOKEN = tl.program_id(0); key = keys[i]; secret_sauce(x)",
+        "hit = query&key==wanted; f(&key, &token)",
         "BLOCK_KEY: tl.constexpr, num_tokens=num_tokens",
         "torch.ops.aten.mul.Tensor(x, y)  # https://pytorch.org/docs",
         "#include </usr/include/immintrin.h>",

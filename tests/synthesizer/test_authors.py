@@ -58,6 +58,10 @@ def test_models_go_to_the_authors_that_ask_them():
         ({"text": "anthropic,openai", "model": "anthropic="}, "write AUTHOR=NAME"),
         ({"text": "generator", "base_url": "http://h"}, "add openai"),
         ({"text": "openai", "base_url": "http://user:secret@h"}, "a user or a password"),
+        ({"text": "generator", "base_url": "http://user:secret@h"}, "a user or a password"),
+        ({"text": "openai", "base_url": "http://h/v1?key=secret"}, r"'http://h/v1' with a query.*OPENAI_API_KEY"),
+        ({"text": "anthropic", "base_url": "http://h/v1#secret"}, r"'http://h/v1' with a query or a fragment"),
+        ({"text": "openai", "base_url": "ftp://h?secret"}, "'ftp://h', which is no http address"),
     ],
 )
 def test_a_model_or_an_address_that_fits_no_author_is_bad_input(given, sentence):
@@ -86,6 +90,7 @@ def test_an_answer_is_a_candidate_or_a_failure():
         ({"API_KEY": "sk-1", "BASE_URL": "localhost:80"}, "no http address"),
         ({"API_KEY": "sk-1", "BASE_URL": "http://"}, "no http address"),
         ({"API_KEY": "sk-1", "BASE_URL": "http://h:99999"}, "no http address"),
+        ({"API_KEY": "sk-1", "BASE_URL": "http://h/v1?key=sk one"}, "{}_BASE_URL is 'http://h/v1' with a query"),
     ],
 )
 @pytest.mark.parametrize("author", ["anthropic", "openai"])

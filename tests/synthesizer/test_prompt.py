@@ -11,6 +11,8 @@ from kernelswarm.agents.synthesizer.model.prompt import compose
 from kernelswarm.agents.synthesizer.model.sections import fenced, history, shortened
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.pools.pool_files import load_pools
+from kernelswarm.knowledge import open_library
+from kernelswarm.knowledge.manuals import add_manuals
 from kernelswarm.schemas import (
     Accelerator,
     Advice,
@@ -252,3 +254,18 @@ def test_a_look_up_is_an_event_with_what_was_handed_on(make_request):
     retrieved = compose(family(make_request, MemoryOperator.inherit)).retrieved
     assert retrieved.by == "prompt" and retrieved.query.bottleneck == "parallelism"
     assert retrieved.documents and all(document.text and document.reasons for document in retrieved.documents)
+
+
+@pytest.mark.parametrize("asks_by_problem", [True, False])
+def test_a_manual_about_the_problem_s_operators_reaches_a_draft(make_request, tmp_path, asks_by_problem):
+    request = make_request(asks_by_problem=asks_by_problem)
+    facts = msgspec.structs.replace(request.facts, operators=("aten.mean.dim", "aten.rsqrt.default", "aten.mul.Tensor"))
+    problem = msgspec.structs.replace(request.problem, name="rms_rows")
+    (tmp_path / "ours.md").write_text("RMS norm here: rsqrt of the mean, then mul, eight rows at once.")
+    add_manuals(tmp_path / "ours.md", request.pool, tmp_path)
+    prompt = compose(
+        msgspec.structs.replace(request, facts=facts, problem=problem),
+        open_library(request.pool, request.hardware.isa, tmp_path),
+    )
+    assert ("eight rows at once" in prompt.step) is asks_by_problem
+    assert prompt.retrieved.query.text == ("rms_rows\nmean rsqrt mul" if asks_by_problem else "")

@@ -7,6 +7,7 @@ with. Each is put together within a number of tokens, what matters most first; w
 from collections.abc import Sequence
 
 from ....knowledge import Document, Library, Query, open_library
+from ....knowledge.retrieval import operator_name
 from ....schemas import Bottleneck, Intent, KnowledgeRetrieved, MemoryOperator, ProblemFormat, Schema, Verdict
 from ..backend import Attempt, Request
 from . import sections
@@ -118,8 +119,12 @@ def query_of(request: Request, library: Library) -> Query:
         facts=request.facts,
         bottleneck=_bottleneck(request),
         failure=str(parent.verdict) if parent is not None and is_broken else "",
-        words=summary,
+        words=(*(_problem_words(request) if request.asks_by_problem else ()), *summary),
     )
+
+
+def _problem_words(request: Request) -> tuple[str, str]:
+    return request.problem.name, " ".join(dict.fromkeys(map(operator_name, request.facts.operators)))
 
 
 def _system(request: Request, library: Library) -> str:

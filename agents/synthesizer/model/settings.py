@@ -81,7 +81,7 @@ class Settings(Schema, frozen=True, kw_only=True):
         """
         own = environment.get(vendor.url_variable, "").strip()
         url = base_url or own or vendor.url
-        _check_url(url, vendor, "the base URL" if base_url else vendor.url_variable)
+        check_url(url, "the base URL" if base_url else vendor.url_variable, vendor.url)
         key = environment.get(vendor.key_variable, "").strip()
         if not (key.isascii() and (key.isprintable() or not key)) or " " in key:
             raise InputError(
@@ -137,6 +137,36 @@ def public_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
+def check_url(url: str, where: str, example: str = "http://localhost:8000/v1") -> None:
+    """Refuse what is no address of a server.
+
+    Args:
+        url: What was given.
+        where: Who gave it, as a message names it.
+        example: An address that is fit.
+
+    Raises:
+        InputError: it is no http address, or has a query or a fragment: keys stand there, and libraries put the path of
+            a request behind it.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    shown = "an address" if "@" in url else url.partition("?")[0].partition("#")[0]
+    if not usable:
+        raise InputError(
+            f"{where} is {shown!r}, which is no http address: set it to something like {example}, or leave it out"
+        )
+    if "?" in url or "#" in url:
+        raise InputError(
+            f"{where} is {shown!r} with a query or a fragment: a key in it may reach the log, and requests would have "
+            "their path behind it; end it before the '?' or '#', and put the key into OPENAI_API_KEY or "
+            "ANTHROPIC_API_KEY"
+        )
+
+
 def check_model(model: str, vendor: VendorFacts) -> None:
     """Refuse what is no model's name.
 
@@ -150,16 +180,3 @@ def check_model(model: str, vendor: VendorFacts) -> None:
 def _is_trusted(url: str, own: str, vendor: VendorFacts) -> bool:
     host = urlsplit(url).hostname or ""
     return url in (vendor.url, own) or url in _trusted or host in ("localhost", "127.0.0.1", "::1")
-
-
-def _check_url(url: str, vendor: VendorFacts, where: str) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable:
-        shown = url if "@" not in url else "an address"
-        raise InputError(
-            f"{where} is {shown!r}, which is no http address: set it to something like {vendor.url}, or leave it out"
-        )

@@ -1,0 +1,51 @@
+"""What newer sessions do otherwise than older ones, which must go on to replay as they were."""
+
+from .base import Event
+
+
+class SessionRules(Event, frozen=True, kw_only=True):
+    """A field for each change of what is decided on the same events. Its default is what was done before: an event of
+    an older session does not have the field."""
+
+    failures_alike: int = 0
+    """So many syntheses fail alike in a row when it stops. Older sessions (0) went on, and counted these as nodes."""
+    hopeless_below: float = 0.0
+    """A correct candidate whose interval ends below this speedup is not timed again in the end; and a search
+    out of minutes confirms its best without waiting for what is under way. Older (0) timed all again, and waited."""
+    cautious: bool = False
+    """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
+    say that it is, and name limits in words; counts of more cores than there are count as none."""
+    heeds_files: bool = False
+    """Whether diagnoses and answers heed the file at hand: page faults of every new output call for no advice, look-ups
+    are advised where the problem has some, a file without a config is another source beside its parent, and one whose
+    time is too noisy to tell may be handed in again. Older sessions did none of it."""
+    awaits_hand_ins: bool = False
+    """Whether it closes only when no outside author holds a task and every file that was handed in is judged, unless
+    its time is over or it is interrupted; tasks of nobody are withdrawn once its aim is reached. Where outside authors
+    have a share, nodes of others are no sign of a stall. Older sessions closed at once, and counted all."""
+    closer_diagnoses: bool = False
+    """Whether a share of the roofline above 1 ends no search and calls for no advice, since the floor counts more than
+    a kernel must do; nor do cores that a candidate left to others who were at work. Advice on wrong gradients says what
+    to do; a sentence with two speedups names both baselines where they differ, and the closing one says why. Skills
+    read no effect from a speedup that is too noisy, and count no node without a candidate."""
+    trusts_finalists: bool = False
+    """Whether a finalist's timing alone makes a win and reaches an aim (target, floor), the next best takes the place
+    of a refuted one, one undecided is timed again before others, and texts name options and what was timed once."""
+    awaits_verdicts: bool = False
+    """Whether a search of few candidates improves none before its drafts are judged, the last ones deepen the best, and
+    one that is out of minutes waits for what is under way until it has a candidate that may win."""
+    compares_late: bool = False
+    """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
+    passes_over_slower: bool = False
+    """Whether an untimed finalist is its best before one that is surely slower in ordinary processes."""
+    reads_device_time: bool = False
+    """Whether gaps between the launches of a replayed call are what the device's time has beside the kernels', not the
+    host's under a profiler; findings name the time of each kernel; and launches listed for other sizes count for none.
+    """
+    asks_by_problem: bool = False
+    """Whether look-ups for prompts, drafts' too, have the problem's name and operators as words."""
+    names_one_limit: bool = False
+    """Whether a model's bottleneck replaces that of the rules in the summary as well."""
+    opens_tasks: bool = False
+    """Whether outside authors, who share a session or have it alone, get the next task with every verdict, whatever the
+    budget is, and their improvements start from the best kernel, never from a runner-up."""
