@@ -4,6 +4,7 @@ from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from ..timing import Interval
 from .author import AuthorShare
+from .base import Event
 from .origin import Origin
 from .role import RoleModel
 from .seed import SeedKernel
@@ -11,7 +12,7 @@ from .session_rules import SessionRules
 from .skill import Skill
 
 
-class SessionOpened(SessionRules, frozen=True, kw_only=True, tag="session.opened.v1"):
+class SessionOpened(Event, SessionRules, frozen=True, kw_only=True, tag="session.opened.v1"):
     """A user asked for a search. Everything a replay needs to know is in here."""
 
     problem: Problem

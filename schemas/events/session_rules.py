@@ -1,9 +1,9 @@
 """What newer sessions do otherwise than older ones, which must go on to replay as they were."""
 
-from .base import Event
+import msgspec
 
 
-class SessionRules(Event, frozen=True, kw_only=True):
+class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A field for each change of what is decided on the same events. Its default is what was done before: an event of
     an older session does not have the field."""
 
