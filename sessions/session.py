@@ -94,6 +94,7 @@ async def open_session(
         compares_late=True,
         passes_over_slower=True,
         reads_device_time=True,
+        opens_tasks=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

@@ -101,6 +101,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     one that is out of minutes waits for what is under way until it has a candidate that may win."""
     compares_late: bool = False
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
+    opens_tasks: bool = False
+    """Whether outside authors, who share a session or have it alone, get the next task with every verdict, whatever the
+    budget is, and their improvements start from the best kernel, never from a runner-up."""
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
     reads_device_time: bool = False
     """Whether gaps between the launches of a replayed call are what the device's time has beside the kernels', not the
