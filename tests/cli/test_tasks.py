@@ -206,6 +206,40 @@ def test_a_long_source_is_left_out_of_a_brief_which_says_where_it_is(
     assert "the kernel to start from" not in text and "best      s-test1/n001" in text
 
 
+def test_a_brief_names_a_better_kernel_than_its_parent_and_why_ones_own_file_was_refused(graph: SearchGraph) -> None:
+    def judge(node: str, diagnosis: Event) -> None:
+        say(graph, NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit), node)
+        say(graph, given.candidate(f"# {node}", backend=OUTSIDE), node)
+        say(graph, diagnosis, node)
+
+    assert not any("best kernel" in note for note in views.brief(graph, "n002").notes)
+    reason = "wrong numbers: 0.5, not 0.25, at shape main (seed 249093807598757)"
+    judge("n003", given.diagnosed(0.0, Verdict.wrong_numbers, summary=reason))
+    judge("n004", given.diagnosed(43.9))
+    brief = views.brief(graph, "n002")
+    (note,) = (note for note in brief.notes if "best kernel" in note)
+    assert note.startswith("the best kernel by now is s-test1/n004 by outside, 43.9") and "(MCP: show_node)" in note
+    assert brief.parent is not None and brief.parent.task == "s-test1/n001"
+    refused = {place.task: place.summary for place in brief.tried}["s-test1/n003"]
+    assert refused == reason.removesuffix(" (seed 249093807598757)")
+
+
+@pytest.mark.parametrize(
+    ("signature", "write"),
+    [
+        (("x", "w"), "def kernel(x, w): the parameters and answers of `reference`"),
+        (
+            ("x", "w", "cotangents"),
+            "def kernel(x, w): the parameters and answers of `reference`; differentiable, or with ",
+        ),
+    ],
+)
+def test_cotangents_are_no_parameter_of_a_kernel(signature: tuple[str, ...], write: str) -> None:
+    facts = msgspec.structs.replace(given.facts(), signature=signature)
+    text = views.what_to_write(given.opened(facts=facts))
+    assert text.startswith(write) and ("def backward(x, w, cotangents...)" in text) == ("differentiable" in write)
+
+
 def test_a_floor_that_a_kernel_passed_is_in_no_brief(graph: SearchGraph) -> None:
     graph.baselines = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
     assert views.brief(graph, "n002").floor_ms
