@@ -36,7 +36,7 @@ from .following import Followed, NotOnTheBus, following
 from .names import Name, lease_name, name, task_name
 from .recorded import RecordedSessions
 from .records import CheckAnswer, Finish, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
-from .research import DocumentHit, HistoryTable, Question, history, library_of, search_knowledge
+from .research import THIS_SESSION, DocumentHit, HistoryTable, Question, history, library_of, search_knowledge, tried_in
 
 SERVED_S = 20.0
 """How long a session may take to answer a request; that takes milliseconds while somebody serves it."""
@@ -114,7 +114,7 @@ class OutsideAuthor:
             Unserved: nobody answers.
         """
         held = lease_name(lease)
-        source = _candidate(source)
+        source = candidate_text(source)
         request = CheckRequested(source=source, lease=lease)
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._publish(request, followed, held.node, f"{lease}/{sha256(source)}")
@@ -131,7 +131,7 @@ class OutsideAuthor:
             Unserved: nobody answers; the file is on the bus all the same.
         """
         held = lease_name(lease)
-        source = _candidate(source)
+        source = candidate_text(source)
         event = TaskSubmitted(lease=lease, source=source, sha256=sha256(source), rationale=rationale)
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._publish(event, followed, held.node, f"{lease}/{event.sha256}")
@@ -235,8 +235,14 @@ class OutsideAuthor:
         document = library_of(await self._graph(task_name(task).session), self._home).read(path)
         return f"# {document.title}\n\n{document.text}"
 
-    async def history(self, asked: Question, operator: str = "") -> HistoryTable:
-        """What all sessions of the log tried, and what came of it. Errors: :func:`.research.history`."""
+    async def history(self, asked: Question, operator: str = "", session: str = "") -> HistoryTable:
+        """What all sessions of the log tried, or this ``session``, and what came of it.
+
+        Raises:
+            InputError: there is no such session. Others: :func:`.research.history`.
+        """
+        if asked == THIS_SESSION:
+            return tried_in(await self._graph(name(session).session))
         return await history(self._bus, self._home, asked, operator)
 
     async def _graph(self, session: str) -> SearchGraph:
@@ -329,8 +335,12 @@ def _free(graph: SearchGraph) -> tuple[str, ...]:
     return tuple(f"{graph.session}/{task.node}" for task in graph.tasks.free())
 
 
-def _candidate(source: str) -> str:
-    """The file as it is judged: the loader of its native code is put in where it was left out."""
+def candidate_text(source: str) -> str:
+    """The file as it is judged: the loader of its native code is put in where it was left out.
+
+    Raises:
+        InputError: it is empty or too large.
+    """
     if not source.strip():
         raise InputError("the candidate is empty: hand in a Python file")
     if (size := len(source.encode())) > LARGEST_CANDIDATE:

@@ -166,7 +166,7 @@ def _note_on_best(graph: SearchGraph, plan: NodePlanned) -> Iterator[str]:
         task = f"{graph.session}/{best.name}"
         yield (
             f"the best kernel by now is {task} by {author(graph, best)}{speed}: start from that if it helps; "
-            f"`kernelswarm tasks show {task} --json` has its source (MCP: show_node)"
+            f"`kernelswarm tasks show {task} --json` has its source"
         )
 
 
@@ -174,7 +174,7 @@ def _notes_on_sources(*answers: NodeAnswer | None) -> Iterator[str]:
     for answer in answers:
         if answer is not None and len(answer.source) > SOURCE_CHARACTERS:
             size = f"the source of {answer.task} has {len(answer.source):,} characters"
-            yield f"{size}; `kernelswarm tasks show {answer.task} --json` has it (MCP: show_node)"
+            yield f"{size}; `kernelswarm tasks show {answer.task} --json` has it"
 
 
 def leaderboard(graph: SearchGraph) -> Leaderboard:
@@ -186,7 +186,7 @@ def leaderboard(graph: SearchGraph) -> Leaderboard:
         problem=opened.problem.name,
         pool=opened.pool.name,
         state="closed" if closed else "open",
-        detail=closed.detail if closed else "",
+        detail=without_seeds(closed.detail) if closed else "",
         best=_best(graph),
         speedup=closed.by_judge if closed else None,
         ordinary_speedup=closed.speedup if closed and closed.judged and is_on_processor else None,
@@ -223,7 +223,8 @@ def finish(graph: SearchGraph) -> Finish:
     if held:
         waits.append(f"what is held may come (where nothing does: `kernelswarm tasks release {' '.join(held)}`)")
     waits.append("the best candidates are confirmed")
-    way = f"`kernelswarm tasks finish {graph.session} --wait 300`"
+    way = f"`kernelswarm tasks finish {graph.session} --wait 300` waits for the end"
+    so_far = f"not ended yet: {', then '.join(waits)}. {way}"
     return Finish(
         session=graph.session,
         state="closed" if closed else "open",
@@ -232,7 +233,7 @@ def finish(graph: SearchGraph) -> Finish:
         best=closed.best if closed else "",
         win=closed is not None and closed.win,
         withdrawn=_withdrawn(graph),
-        detail=closed.detail if closed else f"not ended yet: {', then '.join(waits)}. {way} waits for the end",
+        detail=without_seeds(closed.detail) if closed else so_far,
     )
 
 
