@@ -31,8 +31,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Minutes before the end of :attr:`minutes` at which nothing new is planned, so that the best can be confirmed; at
     the end the session closes with what it has. Older sessions (0) confirmed beyond it, for as long as that took."""
     idle: float | None = None
-    """Minutes after which a session ends that waits for nobody but outside authors, of whom none holds a task. None:
-    never, as older sessions."""
+    """Minutes after which it ends if it waits for outside authors alone, of whom none holds a task; None: never."""
     target: float | None = None
     """Speedup over the session's baseline at which the search may stop."""
     against: str = "best"
@@ -101,9 +100,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     one that is out of minutes waits for what is under way until it has a candidate that may win."""
     compares_late: bool = False
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
-    opens_tasks: bool = False
-    """Whether outside authors, who share a session or have it alone, get the next task with every verdict, whatever the
-    budget is, and their improvements start from the best kernel, never from a runner-up."""
+    opens_tasks: bool = False  # for outside authors with every verdict, at any budget; to improve the best kernel
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
     reads_device_time: bool = False
     """Whether gaps between the launches of a replayed call are what the device's time has beside the kernels', not the
