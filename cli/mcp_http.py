@@ -16,6 +16,10 @@ from ..schemas import InputError
 
 PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+WANTS_TOKEN = (
+    "this server wants `Authorization: Bearer TOKEN`; the token is the one of KERNELSWARM_MCP_TOKEN where `kernelswarm "
+    "mcp` was started, or where that was not set the one that it printed"
+)
 FAREWELL_S = 2
 """How long requests that are under way may take once it is to end."""
 
@@ -61,7 +65,7 @@ class BearerToken:
         """Pass it on, or answer 401."""
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
         if scope["type"] == "http" and not secrets.compare_digest(given, self._expected):
-            refusal = {"error": "this server wants `Authorization: Bearer TOKEN`; `kernelswarm mcp` printed the token"}
+            refusal = {"error": WANTS_TOKEN}
             await JSONResponse(refusal, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
             return
         await self._app(scope, receive, send)

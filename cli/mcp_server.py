@@ -1,9 +1,10 @@
 """The MCP server: what outside authors do, as tools for coding agents. A connection for each call, so it outlives
 sessions."""
 
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +15,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from ..graph.tasks import MINUTES
+from ..hardware.languages.assembly import excerpts
 from ..schemas import KernelswarmError, Schema
 from ..sessions.outside.brief import agent_brief
-from ..sessions.outside.client import OutsideAuthor
+from ..sessions.outside.client import OutsideAuthor, candidate_text
 from ..sessions.outside.joining import Reader, outside_author, session_reader
 from ..sessions.outside.research import Question
+from .compiling import compiled
 
 BRIEF_URI = "kernelswarm://brief"
 
@@ -29,6 +32,14 @@ language. Every answer is measured; nothing you say about a kernel counts, only 
 """
 
 MOST_WAIT_S = 600.0
+
+COMMANDS = {"list": "list_tasks", "show": "show_node"}
+"""Tools with another name than their command under ``kernelswarm tasks``."""
+
+_COMMAND = re.compile(r"`kernelswarm tasks (\w+)([^`]*)`")
+
+SENTENCES = {"reason", "detail", "notes"}
+"""Fields of answers with sentences that may name commands."""
 
 Task = Annotated[str, Field(description="SESSION/NODE, as list_tasks gives it; a lease will do.")]
 Lease = Annotated[str, Field(description="SESSION/NODE/N, as claim gives it.")]
@@ -50,6 +61,7 @@ class Tools:
             self.list_tasks,
             self.claim,
             self.show_task,
+            self.compile,
             self.check,
             self.submit,
             self.release,
@@ -74,7 +86,9 @@ class Tools:
         self,
         task: Annotated[
             str,
-            Field(description="SESSION/NODE, or SESSION for its first free task, or empty for any; a lease renews it."),
+            Field(
+                description="SESSION/NODE, or SESSION for its newest free task, or empty for any; a lease renews it."
+            ),
         ] = "",
         minutes: Annotated[float, Field(gt=0, description="How long the lease lasts; checks renew it.")] = MINUTES,
         wait_seconds: Wait = 0.0,
@@ -91,6 +105,19 @@ class Tools:
         async with self._reader(task) as reader:
             answer = await reader.answer(task, wait_s=wait_seconds)
             return _plain(await reader.brief(task) if answer.state == "waiting" else answer)
+
+    async def compile(
+        self,
+        source: Source,
+        pool: Annotated[str, Field(description="Name of a pool, as `pool` of a claim. Its device need not be here.")],
+        assembly: Annotated[bool, Field(description="Its machine code as well, innermost loops first.")] = False,
+    ) -> dict[str, Any]:
+        """Compile a draft with the toolchain here: messages, registers, spills, shared memory. No lease, no limit."""
+        with _as_tool_errors():
+            report, texts = await compiled(
+                candidate_text(source), pool, self._home, origin="source", with_assembly=assembly
+            )
+        return {**_plain(report), **({"assembly": excerpts(texts)} if assembly else {})}
 
     async def check(self, lease: Lease, source: Source) -> dict[str, Any]:
         """Compile a draft and try it on small inputs, untimed. A lease permits a few; use it before you submit."""
@@ -149,10 +176,11 @@ class Tools:
         self,
         question: Question,
         operator: Annotated[str, Field(description="For tried_on_operator: a word of it, as softmax.")] = "",
+        session: Annotated[str, Field(description="For this_session: SESSION, or a task or lease of it.")] = "",
     ) -> dict[str, Any]:
-        """Ask the log of all sessions what was tried on like operators, what helped, and why candidates fail."""
+        """Ask what this session tried, or of all sessions what like operators had, what helped, why candidates fail."""
         async with self._author() as author:
-            return _plain(await author.history(question, operator))
+            return _plain(await author.history(question, operator, session))
 
     @asynccontextmanager
     async def _reader(self, session: str) -> AsyncIterator[Reader]:
@@ -161,21 +189,16 @@ class Tools:
             async with self._author() as author:
                 yield author
             return
-        try:
+        with _as_tool_errors():
             async with session_reader(self._home, self._nats) as reader:
                 yield reader
-        except KernelswarmError as error:
-            raise ToolError(str(error)) from error
 
     @asynccontextmanager
     async def _author(self, agent: str = "", about: str = "", wait_s: float = 0.0) -> AsyncIterator[OutsideAuthor]:
-        try:
-            async with outside_author(
-                self._home, self._nats, agent or self._agent, about=about, wait_s=wait_s
-            ) as author:
+        name = agent or self._agent
+        with _as_tool_errors():
+            async with outside_author(self._home, self._nats, name, about=about, wait_s=wait_s) as author:
                 yield author
-        except KernelswarmError as error:
-            raise ToolError(str(error)) from error
 
 
 def mcp_server(home: Path, nats: str, agent: str) -> MCPServer[Any]:
@@ -191,4 +214,21 @@ def mcp_server(home: Path, nats: str, agent: str) -> MCPServer[Any]:
 
 def _plain(value: Schema) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(value)
+    for field in SENTENCES & plain.keys():
+        sentences = plain[field]
+        plain[field] = in_tools(sentences) if isinstance(sentences, str) else [*map(in_tools, sentences)]
     return plain
+
+
+@contextmanager
+def _as_tool_errors() -> Iterator[None]:
+    try:
+        yield
+    except KernelswarmError as error:
+        raise ToolError(in_tools(str(error))) from error
+
+
+def in_tools(text: str) -> str:
+    """``text`` for somebody who has tools: it names them and their arguments where it names commands and options."""
+    text = _COMMAND.sub(lambda match: f"`{COMMANDS.get(match[1], match[1])}{match[2]}`", text)
+    return text.replace(" --json", "").replace("--wait ", "wait_seconds=").replace("--wait", "wait_seconds")

@@ -124,11 +124,16 @@ class InputKind(Schema, frozen=True, kw_only=True):
     """Why the reference means nothing on them; empty: they are used."""
 
 
+COTANGENTS = "cotangents"
+"""Last argument of a problem that asks for the backward pass, too."""
+
+
 class ProblemFacts(Schema, frozen=True, kw_only=True):
     """What problem validation found: the search relies on it, and replay needs no torch because of it."""
 
     signature: tuple[str, ...]
-    """Parameter names of the reference (or of ``Model.forward``), in order."""
+    """Parameter names of the reference (or of ``Model.forward``), in order; of a problem that asks for the backward
+    pass :data:`COTANGENTS` after them."""
 
     shapes: tuple[ShapeFacts, ...]
     """Every checking shape, those that are timed first; the graph and the work are of the first."""
@@ -194,6 +199,16 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     peak_bytes: int = 0
     """Most bytes of an accelerator that a call of the reference took, weights, inputs and outputs included; 0 in older
     events, and on a processor."""
+
+    @property
+    def has_backward(self) -> bool:
+        """Whether the problem asks for the backward pass, too: then the judge's calls have cotangents, last."""
+        return self.signature[-1:] == (COTANGENTS,)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Parameters of the reference, and so of ``kernel``: :attr:`signature` without the judge's cotangents."""
+        return self.signature[:-1] if self.has_backward else self.signature
 
     @property
     def output_bound(self) -> float:

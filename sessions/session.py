@@ -96,6 +96,7 @@ async def open_session(
         reads_device_time=True,
         asks_by_problem=True,
         names_one_limit=True,
+        opens_tasks=True,
         spent_s=round(spent_s, 1),
         version=version,
     )

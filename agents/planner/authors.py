@@ -21,12 +21,18 @@ def next_author(state: PlannerState, opened: SessionOpened) -> str:
     Shares are dealt out as seats are by Webster's method (Sainte-Laguë): interleaved, and in any number of nodes as
     near to the shares as whole nodes can be.
     """
+    author = author_due(state, opened)
+    if has_shares(opened):
+        _record(state, author).planned += 1
+    return author
+
+
+def author_due(state: PlannerState, opened: SessionOpened) -> str:
+    """Backend that the next new node would go to; nothing is counted."""
     if not has_shares(opened):
         return opened.synthesizer
     left = writers(state, opened) or list(opened.authors)
-    author = max(left, key=lambda author: author.share / (2 * _record(state, author.name).planned + 1))
-    _record(state, author.name).planned += 1
-    return author.name
+    return max(left, key=lambda author: author.share / (2 * _record(state, author.name).planned + 1)).name
 
 
 def writers(state: PlannerState, opened: SessionOpened) -> list[AuthorShare]:

@@ -232,7 +232,10 @@ def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
 
 def _awaits_drafts(state: PlannerState, opened: SessionOpened, width: int) -> bool:
     """Whether a search of few candidates has drafts under way: the first that is judged is seldom the best, and what is
-    made of it would be a large part of all that is tried."""
+    made of it would be a large part of all that is tried. Outside authors do not wait for each other's, which may take
+    hours."""
+    if opened.opens_tasks and opened.synthesizer == OUTSIDE:
+        return False
     if not opened.awaits_verdicts or has_shares(opened) or opened.budget >= 3 * width:
         return False
     return any(state.nodes[name].plan.intent is Intent.draft for name in state.in_flight)

@@ -8,12 +8,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...hardware.languages.assembly import assembly, language_taken
-from ...hardware.languages.compiling import compile_candidate, read_candidate
-from ...hardware.platforms import known
-from ...hardware.pools.pool_files import find_pool
+from ...hardware.languages.compiling import read_candidate
 from ...schemas import CompileReport, InputError
 from ...sessions.home import kernelswarm_home
+from ..compiling import compiled
 from ..completion import python_files
 from ..display.terminal import out, print_json, print_wide
 from ..options import Json, Pool
@@ -22,6 +20,9 @@ EXAMPLES = (
     "kernelswarm compile my_kernel.py --pool h200    # no GPU needed",
     "kernelswarm compile best.py --pool h200 --assembly asm/    # PTX and SASS as files",
 )
+
+SHARED = {"cuda": "static shared bytes"}
+"""What the column of shared memory is called where it is not all: a launch of CUDA C++ may ask for more."""
 
 
 def compile(
@@ -34,22 +35,10 @@ def compile(
     json: Json = False,
 ) -> int:
     """Compile a candidate: messages, registers, spills, shared memory. Exit status 1 if it does not compile."""
-    home = kernelswarm_home()
-    hardware_pool = find_pool(pool, home)
     source = read_candidate(candidate)
-    language = language_taken(source, hardware_pool, candidate)
-
-    async def run() -> tuple[CompileReport, dict[str, str]]:
-        facts = known(hardware_pool, home)
-        report, paths = await compile_candidate(
-            source, language, pool=hardware_pool, hardware=facts, cache=home / "artifacts"
-        )
-        texts: dict[str, str] = {}
-        for path in paths.values() if folder is not None else ():
-            texts |= await assembly(source, language, path, pool=hardware_pool, hardware=facts)
-        return report, texts
-
-    report, texts = asyncio.run(run())
+    report, texts = asyncio.run(
+        compiled(source, pool, kernelswarm_home(), origin=str(candidate), with_assembly=folder is not None)
+    )
     if folder is not None and report.ok:
         if not texts:
             raise InputError(f"{candidate} has no native code that is compiled ahead: leave --assembly out")
@@ -76,7 +65,14 @@ def _print(report: CompileReport) -> None:
 
 def _table(report: CompileReport) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("kernel", "registers", "spilled bytes", "shared bytes", "warps", "stages"):
+    for column in (
+        "kernel",
+        "registers",
+        "spilled bytes",
+        SHARED.get(report.language, "shared bytes"),
+        "warps",
+        "stages",
+    ):
         table.add_column(column, justify="left" if column == "kernel" else "right")
     for kernel in report.kernels:
         figures = (kernel.registers, kernel.spill_bytes, kernel.shared_bytes, kernel.warps or "", kernel.stages or "")

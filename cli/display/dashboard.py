@@ -13,6 +13,7 @@ from rich.text import Text
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...graph.tasks import SessionTasks
 from ...schemas import BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
+from ...sessions.private_inputs import without_seeds
 from ...sessions.swarm import Swarm
 from .summary import times_text
 from .task_text import outside_text
@@ -198,7 +199,7 @@ def _why(node: NodeRecord) -> str:
         return ""
     if diagnosis.verdict is Verdict.correct:
         return diagnosis.bottleneck.in_words
-    return next(iter(diagnosis.summary.splitlines()), "")
+    return next(iter(without_seeds(diagnosis.summary).splitlines()), "")
 
 
 def _interval(speedup: Interval | None) -> tuple[str, str]:

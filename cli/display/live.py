@@ -24,6 +24,7 @@ from ...schemas import (
     TaskReleased,
     Verdict,
 )
+from ...sessions.private_inputs import without_seeds
 from .dashboard import Dashboard, Shown
 from .summary import NAMES, times_text
 from .task_text import outside_text
@@ -164,7 +165,7 @@ class Lines:
                 node = self._search.graph.nodes[envelope.node] if self._search else NodeRecord(envelope.node)
                 intent = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
                 parent = f" of {node.parent}" if node.parent and not event.confirmation else ""
-                return f"{envelope.node} {intent + parent:<16} {event.summary}"
+                return f"{envelope.node} {intent + parent:<16} {without_seeds(event.summary)}"
             case StopRequested() if self._search:
                 return time_text(event.reason, self._search.graph)
             case SkillDistilled():

@@ -28,8 +28,6 @@ NOT_SUPPORTED = "NotSupported"
 WIDTH = 110
 """Characters of a line of the file's description."""
 _NEEDED = {"": "", "cpu": "a C++ compiler", "cuda": "an NVIDIA GPU"}
-COTANGENTS = "cotangents"
-"""Last argument of a problem that asks for the backward pass, too."""
 _FLOATING = ("float16", "bfloat16", "float32", "float64")
 
 _FUNCTION = """\
@@ -117,8 +115,7 @@ def _docstring(problem: Problem, facts: ProblemFacts, source: str, header: str) 
 def _use(facts: ProblemFacts) -> str:
     if facts.is_module:
         return "Use: `from best import ModelNew`, made with the arguments of Model, loads Model's state_dict."
-    names = ", ".join(facts.signature[:-1] if facts.signature[-1:] == (COTANGENTS,) else facts.signature)
-    return f"Use: `from best import kernel`; kernel({names})."
+    return f"Use: `from best import kernel`; kernel({', '.join(facts.parameter_names)})."
 
 
 def _needs(source: str) -> str:
@@ -158,7 +155,7 @@ def _merged(imports: Iterable[str]) -> list[str]:
 
 def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: VerifyReport | None) -> dict[str, Any]:
     """What the kernel was searched for, as the drop-in reads it."""
-    both = facts.signature[-1:] == (COTANGENTS,)
+    both = facts.has_backward
     rows = [shape.inputs[:-1] if both else shape.inputs for shape in facts.shapes]
     floating = sum(fact.dtype in _FLOATING for fact in rows[0]) if both else 0
     names = [fact.name for fact in rows[0]]

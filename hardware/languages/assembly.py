@@ -39,8 +39,8 @@ def language_in(source: str, pool: Pool, preferred: str) -> str:
     return language if language in pool.languages else preferred
 
 
-def language_taken(source: str, pool: Pool, path: Path) -> str:
-    """Language of the candidate file ``source``, read from ``path``.
+def language_taken(source: str, pool: Pool, path: Path | str) -> str:
+    """Language of the candidate file ``source``, which messages call ``path``.
 
     Raises:
         InputError: the pool does not take it.

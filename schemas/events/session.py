@@ -31,8 +31,7 @@ class SessionOpened(Event, SessionRules, frozen=True, kw_only=True, tag="session
     """Minutes before the end of :attr:`minutes` at which nothing new is planned, so that the best can be confirmed; at
     the end the session closes with what it has. Older sessions (0) confirmed beyond it, for as long as that took."""
     idle: float | None = None
-    """Minutes after which a session ends that waits for nobody but outside authors, of whom none holds a task. None:
-    never, as older sessions."""
+    """Minutes after which it ends if it waits for outside authors alone, of whom none holds a task; None: never."""
     target: float | None = None
     """Speedup over the session's baseline at which the search may stop."""
     against: str = "best"

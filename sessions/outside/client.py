@@ -36,7 +36,7 @@ from .following import Followed, NotOnTheBus, following
 from .names import Name, lease_name, name, task_name
 from .recorded import RecordedSessions
 from .records import CheckAnswer, Finish, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
-from .research import DocumentHit, HistoryTable, Question, history, library_of, search_knowledge
+from .research import THIS_SESSION, DocumentHit, HistoryTable, Question, history, library_of, search_knowledge, tried_in
 
 SERVED_S = 20.0
 """How long a session may take to answer a request; that takes milliseconds while somebody serves it."""
@@ -48,7 +48,7 @@ PLANNED_S = 2.0
 """How long the planner may take to go on from a verdict; sometimes it has nothing to say."""
 
 LOOK_AGAIN_S = 2.0
-"""How often somebody who waits for a task looks for new sessions."""
+"""How often somebody who waits for a task looks for new sessions, and how soon a refused request is made again."""
 
 
 class OutsideAuthor:
@@ -95,15 +95,16 @@ class OutsideAuthor:
         if not 0 < minutes < math.inf:
             raise InputError(f"minutes {minutes:g}: a lease lasts some time above 0")
         target = name(wanted) if wanted else Name("")
-        deadline = time.monotonic() + wait_s
-        while True:
-            sessions = [target.session] if wanted else await self._sessions()
-            claimed = await self._claimed_from(sessions, target, minutes)
-            if isinstance(claimed, TaskBrief):
+        deadline = time.monotonic() + (0.0 if target.number else wait_s)
+        # A request is an event, and so is its refusal: one that waits listens, and asks where a task is free.
+        while free := await self._freed(target, deadline):
+            if isinstance(claimed := await self._claimed_from(free, target, minutes), TaskBrief):
                 return claimed
-            if (left := deadline - time.monotonic()) <= 0 or target.number:
-                raise claimed
-            await self._freed(sessions, target.node, min(left, LOOK_AGAIN_S))
+            await asyncio.sleep(min(LOOK_AGAIN_S, max(0.0, deadline - time.monotonic())))
+        claimed = await self._claimed_from([target.session] if wanted else await self._sessions(), target, minutes)
+        if isinstance(claimed, TaskBrief):
+            return claimed
+        raise claimed
 
     async def check(self, lease: str, source: str) -> CheckAnswer:
         """Compile ``source`` and try it on small inputs; the same file under the same lease is checked once.
@@ -113,7 +114,7 @@ class OutsideAuthor:
             Unserved: nobody answers.
         """
         held = lease_name(lease)
-        source = _candidate(source)
+        source = candidate_text(source)
         request = CheckRequested(source=source, lease=lease)
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._publish(request, followed, held.node, f"{lease}/{sha256(source)}")
@@ -130,7 +131,7 @@ class OutsideAuthor:
             Unserved: nobody answers; the file is on the bus all the same.
         """
         held = lease_name(lease)
-        source = _candidate(source)
+        source = candidate_text(source)
         event = TaskSubmitted(lease=lease, source=source, sha256=sha256(source), rationale=rationale)
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._publish(event, followed, held.node, f"{lease}/{event.sha256}")
@@ -234,8 +235,14 @@ class OutsideAuthor:
         document = library_of(await self._graph(task_name(task).session), self._home).read(path)
         return f"# {document.title}\n\n{document.text}"
 
-    async def history(self, asked: Question, operator: str = "") -> HistoryTable:
-        """What all sessions of the log tried, and what came of it. Errors: :func:`.research.history`."""
+    async def history(self, asked: Question, operator: str = "", session: str = "") -> HistoryTable:
+        """What all sessions of the log tried, or this ``session``, and what came of it.
+
+        Raises:
+            InputError: there is no such session. Others: :func:`.research.history`.
+        """
+        if asked == THIS_SESSION:
+            return tried_in(await self._graph(name(session).session))
         return await history(self._bus, self._home, asked, operator)
 
     async def _graph(self, session: str) -> SearchGraph:
@@ -268,25 +275,44 @@ class OutsideAuthor:
             node, _ = await answered(followed, id, TaskClaimed, SERVED_S)
             return views.brief(followed.graph, node)
 
-    async def _freed(self, sessions: Sequence[str], node: str, wait_s: float) -> None:
-        """Wait until a task of one of ``sessions`` may be free, or for ``wait_s`` seconds."""
+    async def _freed(self, target: Name, deadline: float) -> list[str]:
+        """Open sessions with a task that ``target`` asks for, as soon as there is one; empty once the time is over, or
+        where none can come any more."""
+        waits: dict[str, asyncio.Task[bool]] = {}
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                for session in [target.session] if target.session else await self._sessions():
+                    if session not in waits:
+                        waits[session] = asyncio.ensure_future(self._is_freed(session, target.node, left))
+                pending = [wait for wait in waits.values() if not wait.done()]
+                if not pending and target.session:
+                    break
+                if pending:
+                    pause = left if target.session else min(left, LOOK_AGAIN_S)
+                    await asyncio.wait(pending, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                else:
+                    await asyncio.sleep(min(left, LOOK_AGAIN_S))
+                if free := [session for session, wait in waits.items() if wait.done() and wait.result()]:
+                    return free
+            return []
+        finally:
+            for wait in waits.values():
+                wait.cancel()
+            await asyncio.gather(*waits.values(), return_exceptions=True)
+
+    async def _is_freed(self, session: str, node: str, wait_s: float) -> bool:
+        """Follow ``session`` until a task (or the task ``node``) is free; False if the time is over or none will be."""
+
+        def is_over(now: Followed) -> bool:
+            task = now.graph.tasks.tasks.get(node)
+            return bool(now.graph.stop or now.graph.closed or (task and task.outcome))
 
         def is_free(now: Followed) -> bool:
-            free = [task.node for task in now.graph.tasks.free()]
-            return node in free if node else bool(free)
+            return not is_over(now) and any(node in ("", task.node) for task in now.graph.tasks.free())
 
-        async def wait(session: str) -> None:
-            async with following(self._bus, self._home, session) as followed:
-                await followed.until(is_free, wait_s)
-
-        waits = [asyncio.ensure_future(wait(session)) for session in sessions]
-        waits = waits or [asyncio.ensure_future(asyncio.sleep(wait_s))]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in waits:
-                task.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        async with following(self._bus, self._home, session) as followed:
+            await followed.until(lambda now: is_over(now) or is_free(now), wait_s)
+            return is_free(followed)
 
     async def _publish(self, event: Event, followed: Followed, node: str, purpose: str) -> str:
         """Publish a request; its id. One with the same ``purpose`` is the same request, however often it is made."""
@@ -309,8 +335,12 @@ def _free(graph: SearchGraph) -> tuple[str, ...]:
     return tuple(f"{graph.session}/{task.node}" for task in graph.tasks.free())
 
 
-def _candidate(source: str) -> str:
-    """The file as it is judged: the loader of its native code is put in where it was left out."""
+def candidate_text(source: str) -> str:
+    """The file as it is judged: the loader of its native code is put in where it was left out.
+
+    Raises:
+        InputError: it is empty or too large.
+    """
     if not source.strip():
         raise InputError("the candidate is empty: hand in a Python file")
     if (size := len(source.encode())) > LARGEST_CANDIDATE:

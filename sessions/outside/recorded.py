@@ -9,6 +9,7 @@ from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...schemas import InputError
 from ...store import UnknownSession, log_path
+from ..private_inputs import without_seeds
 from ..recorded_session import read_session
 from . import verdicts, views
 from .answers import Refused
@@ -102,7 +103,6 @@ class RecordedSessions:
             return ""
         if graph.closed is None:
             return unserved(session)
-        return (
-            f"session {session} is closed: {graph.closed.detail}. `kernelswarm tasks leaderboard {session}` shows its "
-            "candidates"
-        )
+        detail = without_seeds(graph.closed.detail)
+        way = f"`kernelswarm tasks leaderboard {session}` shows its candidates"
+        return f"session {session} is closed: {detail}. {way}"

@@ -1,19 +1,22 @@
 """What outside authors look up: documents on the chip, and what the log knows of like operators."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...knowledge import Library, open_library
 from ...schemas import KnowledgeRetrieved, Schema
 from ...store.question_library import ask
-from .verdicts import opened_of
+from .verdicts import author, node_answer, opened_of
 
 HITS = 6
 """Documents that one search returns."""
 
-Question = Literal["tried_on_operator", "gains_by_advice", "gains_by_diagnosis", "why_candidates_fail"]
+THIS_SESSION: Final = "this_session"
+"""The question that one session answers."""
+
+Question = Literal["this_session", "tried_on_operator", "gains_by_advice", "gains_by_diagnosis", "why_candidates_fail"]
 """Questions to the log that help to choose what to try."""
 
 
@@ -53,6 +56,24 @@ def search_knowledge(
     hits = library.search(query, limit=HITS)
     shown = [DocumentHit(path=hit.document.path, title=hit.document.title, reasons=hit.reasons) for hit in hits]
     return shown, library.retrieved("outside", query, hits, with_text=False)
+
+
+def tried_in(graph: SearchGraph) -> HistoryTable:
+    """What was tried in one session, in order of planning: whose idea it was, what it started from, what came of it."""
+    judged = [record for record in graph.nodes.values() if record.diagnosis and record.candidate]
+    answers = [(record, node_answer(graph, record.name)) for record in judged]
+    return HistoryTable(
+        title=f"What was tried in {graph.session}?",
+        meaning="A node stands below its parent, which it was made from. speedup is by the judge.",
+        columns=("node", "parent", "author", "verdict", "speedup", "idea", "summary"),
+        rows=tuple(
+            (
+                *(record.name, record.parent, author(graph, record), answer.verdict),
+                *(answer.speedup.median if answer.speedup else None, answer.rationale, answer.summary),
+            )
+            for record, answer in answers
+        ),
+    )
 
 
 async def history(bus: Bus, home: Path, name: Question, operator: str = "") -> HistoryTable:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
+from ...agents.planner.state import NOISE
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import CHECKS, Lease, Task
@@ -94,7 +95,7 @@ def brief(graph: SearchGraph, node: str) -> TaskBrief:
         lease=terms(task.holder) if task.holder else None,
         intent=plan.intent,
         write=what_to_write(opened),
-        notes=(*_notes(graph, opened), *_notes_on_sources(parent, second)),
+        notes=(*_notes(graph, opened), *_note_on_best(graph, plan), *_notes_on_sources(parent, second)),
         languages=opened.pool.languages,
         problem=opened.problem.name,
         reference=opened.problem.source,
@@ -132,10 +133,14 @@ def _without_long_source(answer: NodeAnswer | None) -> NodeAnswer | None:
 
 def what_to_write(opened: SessionOpened) -> str:
     """What a candidate file must define, in a sentence."""
-    parameters = ", ".join(opened.facts.signature)
+    parameters = ", ".join(opened.facts.parameter_names)
     if opened.facts.is_module:
         return f"class ModelNew(nn.Module): Model's constructor and parameter names, forward(self, {parameters})"
-    return f"def kernel({parameters}): the parameters and answers of `reference`"
+    gradients = (
+        f"; differentiable, or with `def backward({parameters}, cotangents...)` beside it, which gives the gradients "
+        "by the floating inputs"
+    )
+    return f"def kernel({parameters}): the parameters and answers of `reference`{gradients * opened.facts.has_backward}"
 
 
 def _notes(graph: SearchGraph, opened: SessionOpened) -> Iterator[str]:
@@ -152,11 +157,24 @@ def _notes(graph: SearchGraph, opened: SessionOpened) -> Iterator[str]:
         )
 
 
+def _note_on_best(graph: SearchGraph, plan: NodePlanned) -> Iterator[str]:
+    """A plan is as old as its task: what was judged since may be better than its parents."""
+    best, parents = graph.best(), [graph.nodes[name] for name in _parents(plan) if name in graph.nodes]
+    if best is not None and best.fitness > max((parent.fitness for parent in parents), default=0.0) * NOISE:
+        speedup = node_answer(graph, best.name).speedup
+        speed = f", {speedup.in_words}" if speedup is not None else ""
+        task = f"{graph.session}/{best.name}"
+        yield (
+            f"the best kernel by now is {task} by {author(graph, best)}{speed}: start from that if it helps; "
+            f"`kernelswarm tasks show {task} --json` has its source"
+        )
+
+
 def _notes_on_sources(*answers: NodeAnswer | None) -> Iterator[str]:
     for answer in answers:
         if answer is not None and len(answer.source) > SOURCE_CHARACTERS:
             size = f"the source of {answer.task} has {len(answer.source):,} characters"
-            yield f"{size}; `kernelswarm tasks show {answer.task} --json` has it (MCP: show_node)"
+            yield f"{size}; `kernelswarm tasks show {answer.task} --json` has it"
 
 
 def leaderboard(graph: SearchGraph) -> Leaderboard:
@@ -168,7 +186,7 @@ def leaderboard(graph: SearchGraph) -> Leaderboard:
         problem=opened.problem.name,
         pool=opened.pool.name,
         state="closed" if closed else "open",
-        detail=closed.detail if closed else "",
+        detail=without_seeds(closed.detail) if closed else "",
         best=_best(graph),
         speedup=closed.by_judge if closed else None,
         ordinary_speedup=closed.speedup if closed and closed.judged and is_on_processor else None,
@@ -205,7 +223,8 @@ def finish(graph: SearchGraph) -> Finish:
     if held:
         waits.append(f"what is held may come (where nothing does: `kernelswarm tasks release {' '.join(held)}`)")
     waits.append("the best candidates are confirmed")
-    way = f"`kernelswarm tasks finish {graph.session} --wait 300`"
+    way = f"`kernelswarm tasks finish {graph.session} --wait 300` waits for the end"
+    so_far = f"not ended yet: {', then '.join(waits)}. {way}"
     return Finish(
         session=graph.session,
         state="closed" if closed else "open",
@@ -214,7 +233,7 @@ def finish(graph: SearchGraph) -> Finish:
         best=closed.best if closed else "",
         win=closed is not None and closed.win,
         withdrawn=_withdrawn(graph),
-        detail=closed.detail if closed else f"not ended yet: {', then '.join(waits)}. {way} waits for the end",
+        detail=without_seeds(closed.detail) if closed else so_far,
     )
 
 

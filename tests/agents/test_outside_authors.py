@@ -11,11 +11,13 @@ from waiting import LONG_S, within
 
 import given
 from kernelswarm.bus import Bus, running
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     FINISHED,
     OUTSIDE,
     ClaimRequested,
+    Event,
     InputError,
     Intent,
     MemoryOperator,
@@ -23,7 +25,9 @@ from kernelswarm.schemas import (
     SessionClosed,
     StopRequested,
     TaskExpired,
+    TaskOpened,
     Verdict,
+    seal,
 )
 from kernelswarm.sessions.outside import client
 from kernelswarm.sessions.outside.answers import Refused, Unserved
@@ -231,3 +235,57 @@ async def test_an_author_says_that_nothing_more_comes_and_hears_what_is_waited_f
 async def test_a_word_that_is_no_lease_is_named(home: Path, bus: Bus, name: str) -> None:
     with pytest.raises(InputError, match="is not SESSION/NODE/N"):
         await OutsideAuthor(bus, home, "dave").submit(name, RIGHT)
+
+
+async def test_a_claim_that_waits_listens_and_asks_when_a_task_may_be_free_and_at_the_end(home: Path, bus: Bus) -> None:
+    """A request is an event, and so is its refusal: the log is not to grow while somebody waits."""
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit, synthesizer=OUTSIDE)
+    opened = given.opened(synthesizer=OUTSIDE)
+    carol = ClaimRequested(agent="carol", minutes=30.0)
+    for index, (event, node) in enumerate([(opened, ""), (plan, "n001"), (TaskOpened(checks=12), "n001"), (carol, "")]):
+        await bus.publish(given.envelope_of(event, node=node, index=index))
+
+    async def serve() -> None:
+        """Answers as the dispatcher does."""
+        graph = SearchGraph("s-test1")
+        async for _, envelope in bus.tail(session="s-test1"):
+            event = envelope.event()
+            assert event is not None
+            graph.apply(envelope, event)
+            for ruling in graph.tasks.rulings.get(envelope.id, ()) if isinstance(event, ClaimRequested) else ():
+                assert isinstance(ruling.outcome, Event)
+                answer = seal(
+                    ruling.outcome,
+                    session="s-test1",
+                    pool=envelope.pool,
+                    node=ruling.node,
+                    cause=envelope.id,
+                    agent="dispatcher",
+                    worker="test",
+                    at_ns=1,
+                )
+                await bus.publish(answer)
+
+    async def asked() -> list[str]:
+        events = [envelope.event() for _, envelope in await bus.history("s-test1")]
+        return [event.agent for event in events if isinstance(event, ClaimRequested)]
+
+    serving = asyncio.create_task(serve())
+    dave, erin = OutsideAuthor(bus, home, "dave"), OutsideAuthor(bus, home, "erin")
+    with pytest.raises(Refused, match=r"no task of s-test1 is free \(1 held\)"):
+        await within(dave.claim("s-test1", wait_s=5.0))
+    assert await asked() == ["carol", "dave"], "once, at the end"
+    waiting = asyncio.gather(dave.claim("s-test1", wait_s=LONG_S), erin.claim(wait_s=LONG_S))
+    await asyncio.sleep(5.0)
+    assert await asked() == ["carol", "dave"], "who waits says nothing"
+    for index, node in enumerate(("n002", "n003"), 10):
+        await bus.publish(given.envelope_of(plan, node=node, index=index))
+    briefs = await within(waiting)
+    assert {brief.task for brief in briefs} == {"s-test1/n002", "s-test1/n003"}
+    assert 4 <= len(await asked()) <= 5, "one may have asked for what the other one got"
+    waiting = asyncio.gather(dave.claim("s-test1", wait_s=LONG_S), return_exceptions=True)
+    await asyncio.sleep(0.5)
+    await bus.publish(given.envelope_of(StopRequested(reason=FINISHED), index=20))
+    (refusal,) = await within(waiting)
+    assert isinstance(refusal, Refused) and "about to end" in str(refusal), "nobody waits for what will not come"
+    serving.cancel()

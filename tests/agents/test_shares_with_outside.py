@@ -53,6 +53,40 @@ def test_the_generator_goes_on_while_tasks_wait_and_leaves_them_their_share() ->
     assert state.finishing == "budget"
 
 
+@pytest.mark.parametrize("budget", [1, 2, 4, 8, 9, 40])
+@pytest.mark.parametrize("opens_tasks", [True, False])
+def test_each_verdict_opens_the_next_task_at_any_budget(budget: int, opens_tasks: bool) -> None:
+    options = {"drafts": 3, "width": 3}  # as sessions/concurrency.py has it for outside authors
+    ring = Ring(
+        synthesizer=OUTSIDE, budget=budget, awaits_verdicts=True, opens_tasks=opens_tasks, policy_options=options
+    )
+    assert len(ring.plans()) == min(3, budget)
+    opened = plans(ring.tell(given.diagnosed(1.1), "n001"))
+    is_open = budget > 3 and (opens_tasks or budget >= 9)
+    assert opened == ([("n004", OUTSIDE)] if is_open else []), "two agents hold n002 and n003 for half an hour"
+
+
+@pytest.mark.parametrize("authors", [(), AUTHORS], ids=["alone", "shared"])
+@pytest.mark.parametrize("opens_tasks", [True, False])
+def test_improvements_of_outside_authors_start_from_the_best(
+    authors: tuple[AuthorShare, ...], opens_tasks: bool
+) -> None:
+    synthesizer = "playbook:1,outside:1" if authors else OUTSIDE
+    options = {"drafts": 4, "doubt": 1.0, "stall": 100}
+    ring = Ring(synthesizer=synthesizer, authors=authors, budget=40, policy_options=options, opens_tasks=opens_tasks)
+    drafts, parents = [node for node, _ in ring.plans()], {}
+    for index, node in enumerate(drafts):
+        for decision in ring.tell(given.diagnosed(9.0 if index == 1 else 0.01), node):
+            if isinstance(decision.event, NodePlanned) and decision.event.parent:
+                parents.setdefault(decision.event.synthesizer, set()).add(decision.event.parent)
+    for _ in range(8):
+        for decision in ring.tell(given.diagnosed(0.01), sorted(ring.state.in_flight)[0]):
+            if isinstance(decision.event, NodePlanned):
+                parents.setdefault(decision.event.synthesizer, set()).add(decision.event.parent)
+    assert (parents[OUTSIDE] == {"n002"}) == opens_tasks
+    assert not authors or parents["playbook"] != {"n002"}, "the generator has its doubts"
+
+
 NOBODY = given.diagnosed(verdict=Verdict.synthesis_failed)
 GOALS = {
     "target": ({"target": 2.0}, given.diagnosed(2.5)),

@@ -9,6 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from kernelswarm.cli.commands.tasks import app
+from kernelswarm.cli.mcp_server import Tools
 from kernelswarm.hardware.languages.loaders import with_loader
 from kernelswarm.sessions.outside.brief import agent_brief
 
@@ -46,8 +47,18 @@ def test_examples_for_a_gpu_compile_for_one(kernelswarm: Callable, tmp_path: Pat
     ran = kernelswarm("compile", str(file), "--pool", "h200", "--json")
     assert ran.status == 0, ran.err
     assert '"ok":true' in ran.out and '"rms_rows"' in ran.out
+    text = kernelswarm("compile", str(file), "--pool", "h200").out
+    assert "shared bytes" in text and ("static shared bytes" in text) == (mark == "CUDA_SOURCE")
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"kernelswarm tasks (\w+)", agent_brief()))))
 def test_commands_that_it_names_exist(command: str) -> None:
     assert CliRunner().invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_the_tools_that_it_names_exist() -> None:
+    table, _, _ = agent_brief().partition("A claim has the sources")
+    cells = re.findall(r"^\|.*\| ([^|]+) \|$", table, re.M)
+    tools = {name for cell in cells for name in re.findall(r"^`(\w+)`", cell)}
+    assert {"compile", "history", "claim", "finish"} <= tools
+    assert tools <= {function.__name__ for function in Tools(Path(), "", "").functions}

@@ -127,6 +127,21 @@ def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureF
     assert "improve of n001" in printed.err
 
 
+def test_no_line_names_a_seed_of_the_judge(capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent may work at the terminal that a search prints to."""
+    lines, dashboard, graph = Lines(), Dashboard(lambda: 0.0), SearchGraph("s-test1")
+    for display in (lines, dashboard):
+        display.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=None))  # type: ignore[arg-type]
+    summary = "wrong numbers: 0.5, not 0.25, at shape main (seed 249093807598757)"
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit)
+    for index, event in enumerate((plan, given.diagnosed(0.0, Verdict.wrong_numbers, summary=summary))):
+        envelope = given.envelope_of(event, node="n001", index=index)
+        graph.apply(envelope, event)
+        lines.show(envelope, event)
+    for text in (capsys.readouterr().err, drawn(dashboard)):
+        assert "not 0.25, at shape main" in text and "249093807598757" not in text
+
+
 def test_a_session_with_a_deadline_says_how_far_it_is_and_when_its_last_part_begins(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -23,7 +23,7 @@ from waiting import LIMIT_S, LONG_S, within
 import given
 from kernelswarm.bus import embedded
 from kernelswarm.cli.mcp_http import HttpServer
-from kernelswarm.cli.mcp_server import BRIEF_URI, Tools, mcp_server
+from kernelswarm.cli.mcp_server import BRIEF_URI, Tools, in_tools, mcp_server
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputError, KnowledgeRetrieved
 from kernelswarm.sessions.outside.brief import agent_brief
@@ -36,7 +36,7 @@ PLAIN = "import torch\n\n\ndef kernel(x, w):\n    return torch.nn.functional.rms
 WRONG = PLAIN.replace("1e-6", "1e-1")
 COMMAND = ["-m", "kernelswarm.cli", "mcp"]
 TOOLS = {
-    *("brief", "list_tasks", "claim", "show_task", "check", "submit", "release", "finish", "leaderboard"),
+    *("brief", "list_tasks", "claim", "show_task", "compile", "check", "submit", "release", "finish", "leaderboard"),
     *("show_node", "search_knowledge", "read_document", "history"),
 }
 TOKEN = "a-token-that-nobody-guesses"
@@ -129,6 +129,11 @@ async def test_agents_over_stdio_and_http_work_one_session_to_its_end(home: Path
                 assert text.content[0].text.startswith("# ")  # type: ignore[union-attr]
                 assert (await call(bob, "history", question="why_candidates_fail"))["columns"]
 
+                report = await call(bob, "compile", source=PLAIN, pool=theirs["pool"])
+                assert report["ok"] and not report["diagnostics"]
+                with pytest.raises(InputError, match="claim again, with wait_seconds"):
+                    await call(bob, "claim", task=search.session)
+
                 wrong = await call(bob, "submit", lease=theirs["lease"]["lease"], source=WRONG, wait_seconds=0)
                 assert wrong["accepted"]
                 judged = await call(bob, "show_task", task=theirs["task"], wait_seconds=300)
@@ -138,6 +143,11 @@ async def test_agents_over_stdio_and_http_work_one_session_to_its_end(home: Path
                 board = await call(bob, "leaderboard", session=search.session)
                 assert board["places"][0]["author"] == "alice"
                 assert (await call(bob, "show_node", node=mine["task"]))["source"] == PLAIN
+                tried = await call(bob, "history", question="this_session", session=search.session)
+                assert {row[0]: row[3] for row in tried["rows"]} == {
+                    mine["task"].partition("/")[2]: "correct",
+                    theirs["task"].partition("/")[2]: "wrong_numbers",
+                }
                 with pytest.raises(InputError, match="nothing of its file is compiled ahead"):
                     await call(bob, "show_node", node=mine["task"], assembly=True)
                 with pytest.raises(InputError, match="there is no session 'nowhere'"):
@@ -157,6 +167,32 @@ async def test_without_a_search_a_tool_says_how_to_start_one_and_the_server_live
             await call(alice, "submit", lease="s/n001/1")
 
 
+async def test_a_draft_is_compiled_for_a_pool_without_a_search(home: Path) -> None:
+    tools, cpp = Tools(home, "", "me"), (agent_brief().split("```python\n")[2]).partition("```")[0]
+    report = await tools.compile(cpp, "bare", assembly=True)
+    assert report["ok"] and "rms_norm" in report["assembly"]
+    report = await tools.compile(cpp.replace("float sum = 0.0f;", "float sum = 0.0f"), "bare")
+    assert not report["ok"] and report["diagnostics"][0]["line"]
+    assert (await tools.compile(PLAIN, "bare", assembly=True))["assembly"] == ""
+    for source, pool, sentence in ((cpp, "nowhere", "nowhere"), (" ", "bare", "the candidate is empty")):
+        with pytest.raises(ToolError, match=sentence):
+            await tools.compile(source, pool)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "in_words"),
+    [
+        ("`kernelswarm tasks list` shows what there is", "`list_tasks` shows what there is"),
+        ("claim again, with --wait", "claim again, with wait_seconds"),
+        ("`kernelswarm tasks show s/n001 --json` has it", "`show_node s/n001` has it"),
+        ("`kernelswarm tasks finish s --wait 300` waits", "`finish s wait_seconds=300` waits"),
+        ("`kernelswarm optimize PROBLEM --author outside`", "`kernelswarm optimize PROBLEM --author outside`"),
+    ],
+)
+def test_sentences_name_tools_and_their_arguments(sentence: str, in_words: str) -> None:
+    assert in_tools(sentence) == in_words
+
+
 async def test_a_claim_waits_for_a_search_to_start_too(home: Path) -> None:
     claim = asyncio.create_task(Tools(home, "", "me").claim(wait_seconds=8.0))
     async with embedded(home):
@@ -170,7 +206,8 @@ async def test_http_wants_its_token_and_ends_with_a_signal(home: Path) -> None:
         async with httpx2.AsyncClient() as connection:
             for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"bearer {TOKEN}x"}):
                 answer = await connection.post(url, json={}, headers=headers)
-                assert answer.status_code == 401 and "Authorization: Bearer TOKEN" in answer.json()["error"]
+                assert answer.status_code == 401 and "Authorization: Bearer TOKEN" in (error := answer.json()["error"])
+                assert "KERNELSWARM_MCP_TOKEN" in error
             headers = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
             assert (await connection.post(url, json={}, headers=headers)).status_code in (403, 421)
         process.send_signal(signal.SIGINT)

@@ -37,6 +37,7 @@ from kernelswarm.schemas import (
 from kernelswarm.sessions.outside import verdicts, views
 from kernelswarm.sessions.outside.joining import outside_author
 from kernelswarm.sessions.outside.records import HandInAnswer
+from kernelswarm.sessions.results import result_of
 
 
 @pytest.mark.parametrize("command", ["list s-1", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
@@ -206,6 +207,43 @@ def test_a_long_source_is_left_out_of_a_brief_which_says_where_it_is(
     assert "the kernel to start from" not in text and "best      s-test1/n001" in text
 
 
+def test_a_brief_names_a_better_kernel_than_its_parent_and_why_ones_own_file_was_refused(graph: SearchGraph) -> None:
+    def judge(node: str, diagnosis: Event) -> None:
+        say(graph, NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit), node)
+        say(graph, given.candidate(f"# {node}", backend=OUTSIDE), node)
+        say(graph, diagnosis, node)
+
+    assert not any("best kernel" in note for note in views.brief(graph, "n002").notes)
+    reason = "wrong numbers: 0.5, not 0.25, at shape main (seed 249093807598757)"
+    judge("n003", given.diagnosed(0.0, Verdict.wrong_numbers, summary=reason))
+    judge("n004", given.diagnosed(43.9))
+    brief = views.brief(graph, "n002")
+    (note,) = (note for note in brief.notes if "best kernel" in note)
+    assert (
+        note.startswith("the best kernel by now is s-test1/n004 by outside, 43.9")
+        and "`kernelswarm tasks show s-test1/n004 --json`" in note
+    )
+    assert brief.parent is not None and brief.parent.task == "s-test1/n001"
+    refused = {place.task: place.summary for place in brief.tried}["s-test1/n003"]
+    assert refused == reason.removesuffix(" (seed 249093807598757)")
+
+
+@pytest.mark.parametrize(
+    ("signature", "write"),
+    [
+        (("x", "w"), "def kernel(x, w): the parameters and answers of `reference`"),
+        (
+            ("x", "w", "cotangents"),
+            "def kernel(x, w): the parameters and answers of `reference`; differentiable, or with ",
+        ),
+    ],
+)
+def test_cotangents_are_no_parameter_of_a_kernel(signature: tuple[str, ...], write: str) -> None:
+    facts = msgspec.structs.replace(given.facts(), signature=signature)
+    text = views.what_to_write(given.opened(facts=facts))
+    assert text.startswith(write) and ("def backward(x, w, cotangents...)" in text) == ("differentiable" in write)
+
+
 def test_a_floor_that_a_kernel_passed_is_in_no_brief(graph: SearchGraph) -> None:
     graph.baselines = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
     assert views.brief(graph, "n002").floor_ms
@@ -268,6 +306,13 @@ def test_both_speedups_of_a_finalist_are_named_by_what_they_are(
     text = capsys.readouterr().out
     assert all(name in text for name in (*names, "1.40x", "0.90x"))
     assert text.count("withdrawn  nobody handed in s-test1/n002") == 2
+
+
+def test_a_closed_session_names_no_seed_of_the_judge(graph: SearchGraph) -> None:
+    detail = "no win found: the only candidate was not right: wrong numbers at shape main"
+    say(graph, SessionClosed(reason="budget", best="", detail=f"{detail} (seed 249093807598757)"))
+    result = result_of(graph, "cpu", 1.0)
+    assert {detail} == {views.leaderboard(graph).detail, views.finish(graph).detail, result.detail}
 
 
 def test_a_win_is_what_the_session_calls_one(graph: SearchGraph) -> None:

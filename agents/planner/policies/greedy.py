@@ -8,7 +8,8 @@ from itertools import islice
 from random import Random
 from typing import ClassVar
 
-from ....schemas import Advice, Intent, MemoryOperator, SessionOpened
+from ....schemas import OUTSIDE, Advice, Intent, MemoryOperator, SessionOpened
+from ..authors import author_due
 from ..state import PlannedNode, PlannerState
 from .base import Choice, draft_count
 
@@ -44,7 +45,7 @@ class Greedy:
         if not correct:
             return Choice("", Intent.draft, MemoryOperator.clean_slate)
         place = self._rank(len(correct), rng)
-        parent = correct[0 if _is_last(state, state.opened) else place]
+        parent = correct[0 if _is_for_the_best(state, state.opened) else place]
         return Choice(parent.name, Intent.improve, _memory(parent, state, rng), _drawn(parent.advice, rng))
 
     def _rank(self, count: int, rng: Random) -> int:
@@ -53,9 +54,11 @@ class Greedy:
         return 0
 
 
-def _is_last(state: PlannerState, opened: SessionOpened) -> bool:
-    """Whether nothing will be made of what a runner-up leads to."""
-    return opened.awaits_verdicts and opened.budget - len(state.own()) <= LAST
+def _is_for_the_best(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether it is no runner-up's turn: nothing would be made of what that leads to, or the next node is for an
+    outside author, whose hours are worth more than doubt."""
+    is_last = opened.awaits_verdicts and opened.budget - len(state.own()) <= LAST
+    return is_last or (opened.opens_tasks and author_due(state, opened) == OUTSIDE)
 
 
 def _first_unrepaired(state: PlannerState) -> PlannedNode | None:
