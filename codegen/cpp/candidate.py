@@ -24,6 +24,7 @@ from ..lowering.pools_first import pools_first
 from ..lowering.reassociation import reassociated
 from ..lowering.recurrences import CARRIED, RECURRENCE, STEPS
 from ..lowering.regions import Fusion, partition
+from ..lowering.result_strides import with_strides
 from ..lowering.summary import docstring
 from . import kept_memory
 from .divisions import unsafe_divisions
@@ -57,7 +58,7 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         column_scans=True,
         store_repeated=True,
     )
-    spelled = spell_windows(_with_better_products(spell_extremes(graph), settings), settings.windows)
+    spelled = spell_windows(_with_better_products(spell_extremes(with_strides(graph)), settings), settings.windows)
     spelled = followed_convolutions(spelled)
     if settings.channels_last:
         spelled = channels_last(spelled)

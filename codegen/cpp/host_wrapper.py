@@ -1,7 +1,7 @@
 """The Python side of a candidate: reads sizes, allocates outputs, calls the C++ functions and PyTorch in order."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...schemas import Graph, Node, Ref, TensorMeta
 from ..ir.loops import Kernel, SpecialKernel
@@ -10,7 +10,8 @@ from ..lowering.channels_last import library_call, result_last
 from ..lowering.normal import SEGMENT_OF
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.views import VIEWS
+from ..lowering.result_strides import results_stored
+from ..lowering.views import VIEWS, dims_of
 from .kept_memory import is_mapped
 from .source import Function, Library
 
@@ -32,6 +33,7 @@ class HostWrapper:
         self.overwritten: set[str] = set()
         """Values whose memory took a kernel's result."""
         self.fallback = ""
+        self.results = results_stored(plan.nodes)
         self.mapped = 0
         """Tensors so large that memory is kept for them."""
 
@@ -93,18 +95,28 @@ class HostWrapper:
         return f"{self.contiguous[name]}.data_ptr()"
 
     def _allocate(self, name: str) -> None:
-        meta = self.plan.nodes[name].values[0]
-        shape = ", ".join(str(size) for size in meta.shape)
-        comma = "," if len(meta.shape) == 1 else ""
-        self.lines.append(f"{pyname(name)} = {self._empty(meta, f'({shape}{comma})')}")
+        meta, result = self.plan.nodes[name].values[0], self.results.get(name)
+        if result is not None and not is_mapped(meta):
+            self._allocate_result(name, result)
+            return
+        self.lines.append(f"{pyname(name)} = {self._empty(meta, _tuple(meta.shape))}")
         self.present.add(name)
 
-    def _empty(self, meta: TensorMeta, shape: str) -> str:
-        """Text that makes a tensor of such a ``shape``."""
+    def _allocate_result(self, name: str, result: Node) -> None:
+        """The result is no view: nobody could write into one that was made without gradients, once they are on."""
+        meta = result.values[0]
+        empty = self._empty(meta, f"{_tuple(meta.shape)}, {_tuple(meta.strides)}", "empty_strided")
+        dims = dims_of(result.args[1], len(meta.shape))
+        order = tuple(map(dims.index, range(len(dims))))
+        self.lines += [f"{pyname(result.name)} = {empty}", f"{pyname(name)} = {pyname(result.name)}.permute({order})"]
+        self.present |= {name, result.name}
+
+    def _empty(self, meta: TensorMeta, shape: str, make: str = "empty") -> str:
+        """Text that makes a tensor of such a ``shape``, by ``make`` of PyTorch's functions."""
         if is_mapped(meta):
             self.mapped += 1
             return f"_empty({shape}, torch.{meta.dtype})"
-        return f"torch.empty({shape}, dtype=torch.{meta.dtype})"
+        return f"torch.{make}({shape}, dtype=torch.{meta.dtype})"
 
     def _overwrite(self, name: str, source: str) -> None:
         """The result takes the memory of an operator's result, which nobody reads afterwards."""
@@ -170,6 +182,10 @@ class HostWrapper:
             self.lines += [f"if kept != {size}:", '    raise ValueError("masks keep different numbers of elements")']
         self._allocate(name)
         self._call(fill)
+
+
+def _tuple(sizes: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
 
 
 def guard(graph: Graph, params: bool, place: str = "is_cpu") -> list[str]:

@@ -9,25 +9,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...hardware.machine.work import refs
-from ...schemas import Graph, Items, Node
+from ...schemas import Graph, Node
 from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
-from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
-from ..ir.poly import ONE, Poly, poly, product, variable
+from ..ir.loops import Accumulation, Buffer, Kernel, Store
+from ..ir.poly import ONE, Poly, poly, product
 from ..ir.scalar import Scalar
-from . import attention, recurrent_kernels, stepped_kernels, sums_by_index
+from . import attention, recurrent_kernels, special_kernels, stepped_kernels, sums_by_index
 from .anchors import Anchors, is_special
 from .attention import ATTENTION
 from .lower import Lowering
-from .normal import RUNNING_PRODUCT, RUNNING_SUM, SEGMENT_OFFSETS
 from .plan import AnyKernel, Plan
 from .pointwise import base_name
 from .recurrences import LAST, RECURRENCE, STEPS
 from .recurrent_kernels import recurrent_kernel
 from .reductions import body_of, describe, finish, is_reduction, made_of, result_dtype
-from .sums_by_index import is_sum_by_index, scatter_kernel
+from .special_kernels import special_kernel
+from .sums_by_index import bounds_of, is_sum_by_index, scatter_kernel
 from .views import Index, linear, reshape_index, shape_of, spread, squeezed
-
-_SPECIAL = {SEGMENT_OFFSETS: "offsets", RUNNING_SUM: "scan", RUNNING_PRODUCT: "product"}
 
 
 class _Elsewhere(Exception):
@@ -339,30 +337,14 @@ class _Partition:
         return True
 
     def _place_special(self, node: Node) -> None:
-        kind = _SPECIAL.get(node.target, "compact")
-        source = self.nodes[next(refs(node.args))]
-        shape = shape_of(source)
-        along = int(node.args[1]) % len(shape) if kind in ("scan", "product") else -1  # type: ignore[arg-type]
-        if not self.fusion.column_scans and along not in (-1, len(shape) - 1):
+        kernel = special_kernel(node, self.nodes, f"{self.prefix}kernel{len(self.kernels)}", self.rank[node.name])
+        if not self.fusion.column_scans and kernel.along not in (-1, len(kernel.dims) - 1):
             raise Unsupported(node.name, "a scan over a dimension that is not the last")
-        variables = tuple(variable(f"i{d}") for d in range(len(shape)))
-        dtype = node.values[0].dtype
-        buffer = Buffer(node.name, dtype, shape_of(node))
-        name = f"{self.prefix}kernel{len(self.kernels)}"
-        kernel = SpecialKernel(name, self.rank[node.name], kind, shape, Scalar("const", dtype, data=0), buffer)
-        kernel.along = along
         self._add(kernel)
-        lowering = self._lowering(kernel, {f"i{d}": s for d, s in enumerate(shape)}, "element")
         try:
-            kernel.value = cast(lowering.element(source.name, variables), compute_dtype(dtype))
-            if kind == "compact":
-                assert isinstance(node.args[1], Items)
-                mask = self.nodes[next(refs(node.args[1].items))]
-                kernel.trailing = len(shape) - len(mask.values[0].shape)
-                kernel.mask = lowering.element(mask.name, variables[: len(mask.values[0].shape)])
+            special_kernels.fill(kernel, node, self.nodes, self._lowering(kernel, bounds_of(kernel.dims), "element"))
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
-        kernel.nodes.append(node.name)
         self._stores(kernel, node.name)
 
     def _place_recurrence(self, node: Node) -> None:
@@ -399,9 +381,7 @@ class _Partition:
     def _place_sum_by_index(self, node: Node) -> None:
         kernel = scatter_kernel(node, self.nodes, f"{self.prefix}kernel{len(self.kernels)}", self.rank[node.name])
         self._add(kernel)
-        lowerings = [
-            self._lowering(kernel, sums_by_index.bounds_of(shape), "element") for shape in (kernel.dims, shape_of(node))
-        ]
+        lowerings = [self._lowering(kernel, bounds_of(shape), "element") for shape in (kernel.dims, shape_of(node))]
         try:
             sums_by_index.fill(kernel, node, *lowerings)
         except _Elsewhere:

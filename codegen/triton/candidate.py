@@ -17,6 +17,7 @@ from ..lowering.normal import RUNNING_PRODUCT, RUNNING_SUM, normalise
 from ..lowering.plan import Plan
 from ..lowering.recurrences import RECURRENCE
 from ..lowering.regions import Fusion, partition
+from ..lowering.result_strides import with_strides
 from ..lowering.summary import docstring
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
@@ -62,7 +63,7 @@ def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "", bounds: Erro
         store_read_again=True,
     )
     for loops in (True, False):
-        normal = normalise(graph, settings.variance, ragged=False, loops=loops, exact=exact_variances)
+        normal = normalise(with_strides(graph), settings.variance, ragged=False, loops=loops, exact=exact_variances)
         normal = on_gpu(normal, settings, exact)
         nodes = {node.name: node for node in normal.nodes}
         plan = partition(normal, fusion, [n.name for n in normal.nodes if _is_left(n, nodes)], prefix)

@@ -68,8 +68,8 @@ class TritonHostWrapper(HostWrapper):
         self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)
 
-    def _empty(self, meta: TensorMeta, shape: str) -> str:
-        return f"torch.empty({shape}, dtype=torch.{meta.dtype}, device=device)"
+    def _empty(self, meta: TensorMeta, shape: str, make: str = "empty") -> str:
+        return f"torch.{make}({shape}, dtype=torch.{meta.dtype}, device=device)"
 
     def _scratch(self, buffer: Buffer) -> None:
         shape = "".join(f"{python_poly(size)}, " for size in buffer.shape)

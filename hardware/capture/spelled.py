@@ -1,4 +1,4 @@
-"""Spells things out that a trace would get wrong: circular padding, and functions of sizes that know numbers only."""
+"""Spells things out that a trace gets wrong: circular padding, checks of classes, functions that know numbers only."""
 
 import functools
 import math
@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 from unittest import mock
 
+from ...schemas import ProblemError
 from .batch_norms import cumulative
 from .losses import ctc_loss, gaussian_nll_loss, shaped
 from .recurrent import recurrent_layers_whole
@@ -59,6 +60,7 @@ def spelled(target: Any, types: bool = True) -> Iterator[None]:
             stack.enter_context(_composite(operator, upsample_linear))
         for operator in (aten.ctc_loss.Tensor, aten.ctc_loss.IntList):
             stack.enter_context(_composite(operator, ctc_loss))
+        stack.enter_context(_composite(aten.one_hot.default, one_hot))
         stack.enter_context(shaped())
         stack.enter_context(recurrent_layers_whole())
         stack.enter_context(mock.patch.object(torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss))
@@ -108,6 +110,25 @@ def pad_circular(x: Any, pad: Sequence[Any]) -> Any:
         after = [cropped.narrow(dim, 0, back)] if back > 0 else []
         x = torch.cat([*before, cropped, *after], dim) if before or after else cropped
     return x
+
+
+def one_hot(classes: Any, num_classes: Any = -1) -> Any:
+    """``F.one_hot`` that reads each class as an index, which kernels check.
+
+    PyTorch's own compares, behind assertions that a trace drops: a class out of range would be a row of zeros.
+    """
+    import torch
+
+    if num_classes == -1:
+        raise ProblemError(
+            "F.one_hot without num_classes has a size that depends on its input's values, and no graph can hold that; "
+            "give it num_classes"
+        )
+    torch._check_type(classes.dtype is torch.int64, lambda: "one_hot is only applicable to index tensors of int64")
+    torch._check(num_classes > 0, lambda: f"num_classes should be positive, and is {num_classes}")
+    numbers = torch.arange(num_classes, device=classes.device)
+    checked = numbers.expand(*classes.shape[:-1], num_classes).gather(-1, classes)
+    return (checked.unsqueeze(-1) == numbers).to(torch.int64)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
+from .drawn_inputs import inputs_text, read_for_sizes, redrawn
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -115,9 +116,9 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
                 given[key].copy_(value)  # the module put another tensor there: for a function that is a write
         return result
 
-    def traced() -> Any:
+    def traced(inputs: Mapping[str, Any] = tensors) -> Any:
         # It runs the operator: what that writes must not show in the caller's tensors.
-        own = [value.detach().clone() for value in (*tensors.values(), *parameters.values())]
+        own = [value.detach().clone() for value in (*inputs.values(), *parameters.values())]
         # With gradients on, as in training: the graph then says where the operator turns them off.
         with torch.enable_grad():
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
@@ -145,8 +146,22 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
     title = name or _label(operator)
     everything = {**tensors, **{identifier(key): value for key, value in parameters.items()}, **constants}
+    if by_values := read_for_sizes(graph, list(tensors)):
+        try:
+            is_fixed = traced(redrawn(tensors)).code == graph.code
+        except Exception:  # noqa: BLE001 - whatever the user's code raises for numbers that nobody gave it
+            is_fixed = False
+        finally:
+            _restored(operator, before, lists)
+        if not is_fixed:
+            raise ProblemError(
+                f"{_label(operator)} has sizes that depend on the values of {' and '.join(by_values)}, and a kernel is "
+                "judged on values that are drawn anew: its sizes are others there. Write a problem file, whose "
+                "`inputs()` gives the values, and whose `reference` reads the sizes (docs/problems.md)"
+            )
     kind = "module" if isinstance(operator, torch.nn.Module) else "function"
-    source = HEADER.format(title=title, kind=kind) + _inputs_text(everything) + _reference_text(graph.code, everything)
+    drawn = inputs_text({identifier(label): value for label, value in everything.items()})
+    source = HEADER.format(title=title, kind=kind) + drawn + _reference_text(graph.code, everything)
     problem = Problem(
         name=identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
     )
@@ -338,32 +353,6 @@ def identifier(text: str) -> str:
     """The name of a value in the problem's text."""
     name = re.sub(r"\W", "_", text) or "operator"
     return f"p_{name}" if name[0].isdigit() else name
-
-
-def _inputs_text(tensors: Mapping[str, Any]) -> str:
-    lines = [f"        {_drawn(value)},  # {identifier(label)}" for label, value in tensors.items()]
-    return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
-
-
-def _drawn(value: Any) -> str:
-    """A torch expression that draws a tensor like ``value``."""
-    import torch
-
-    value = value.detach()
-    shape = tuple(value.shape)
-    if value.dtype is torch.bool:
-        return f"torch.rand({shape}, generator=generator) < {float(value.float().mean()) if value.numel() else 0.5:.4f}"
-    low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
-    order = ".sort().values" if value.ndim == 1 and value.numel() > 2 and bool((value.diff() >= 0).all()) else ""
-    if not value.dtype.is_floating_point:
-        return f"torch.randint({low}, {high + 1}, {shape}, generator=generator, dtype={value.dtype}){order}"
-    wide = value.double()
-    mean = float(wide.mean()) if value.numel() else 0.0
-    if value.numel() and low >= 0:
-        span = f"torch.rand({shape}, generator=generator).mul({high - low!r}).add({low!r})"
-        return f"{span}.to({value.dtype}){order}"
-    std = float(wide.std()) if value.numel() > 1 else 1.0
-    return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r}).to({value.dtype}){order}"
 
 
 def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:

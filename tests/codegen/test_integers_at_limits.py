@@ -22,6 +22,11 @@ INDEXED = {
     "index_add": lambda x, i: torch.zeros(6).index_add(0, i, x[: len(i), 0]),
     "index_put": lambda x, i: x.index_put((i,), x[: len(i)] * 2, accumulate=True) * 2,
 }
+CLASSES = {
+    "one number": lambda x, i: F.one_hot(i, 6) * 2,
+    "planes": lambda x, i: (F.one_hot(i.view(2, 3), 6).permute(2, 0, 1) * x[:, :1, None]).sum((1, 2)),
+    "a size": lambda x, i: (F.one_hot(i, x.shape[1]).float() * x).sum(-1),
+}
 LEAST = -(2**31)
 NUMBERS = {
     "floor division": (lambda a, b: a // b * 2, [(7, 2), (-7, 2), (7, 0), (LEAST, -1)]),
@@ -75,6 +80,14 @@ def test_an_index_below_zero_is_what_it_is_for_the_reference(name, tmp_path):
     assert_alike(kernel, function, [x, indices])
     indices[3] = -1
     assert_alike(kernel, function, [x, indices])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_out_of_range_is_an_error(name, tmp_path):
+    function, x = CLASSES[name], torch.randn(6, 6)
+    kernel = kernel_of(function, [x, torch.arange(6)], tmp_path)
+    for number in (5, 6, -1, 10_000):
+        assert_alike(kernel, function, [x, torch.tensor([0, 3, number, 1, 2, 4])])
 
 
 COUNTED = {

@@ -25,6 +25,10 @@ class Block(torch.nn.Module):
 def softmax(x, weight, dim=-1):
     return F.softmax(x + offset, dim) * weight
 
+def kept_edges(x, e):
+    e = e[:, e[0] != e[1]]
+    return torch.zeros_like(x).index_add(0, e[0], x[e[1]] * torch.ones(e.shape[1], 1))
+
 cases = {
     "module": (Block(), [torch.randn(8, 64)]),
     "closure": (softmax, [torch.randn(4, 64), torch.rand(64)]),
@@ -55,7 +59,9 @@ for name, bad in {"untraceable": (lambda x: x if x.sum() > 0 else -x, [torch.ran
                   "wrong_arity": (softmax, [torch.randn(3)]), "not_a_tensor": (softmax, ["x", "y"]),
                   "dropout": (torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.1)), [torch.randn(3)]),
                   "evaluation": (torch.nn.Sequential(torch.nn.Dropout(0.1)).eval(), [torch.randn(3)]),
-                  "numpy": (lambda x: torch.from_numpy(x.numpy() * 2), [torch.randn(3)])}.items():
+                  "numpy": (lambda x: torch.from_numpy(x.numpy() * 2), [torch.randn(3)]),
+                  "sizes_by_values": (kept_edges, [torch.randn(20, 3), torch.randint(0, 20, (2, 500))]),
+                  "mask": (lambda x, e: x[e > 4].sum(), [torch.randn(9), torch.arange(9)])}.items():
     try:
         trace(*bad)
         out[name] = "traced"
@@ -86,6 +92,8 @@ def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object
         ("not_a_tensor", "'x' is a str"),
         ("dropout", "sequential is in training mode, where its part '1', a Dropout, draws random numbers"),
         ("evaluation", "traced"),
+        ("sizes_by_values", "kept_edges has sizes that depend on the values of e, and a kernel is judged on"),
+        ("mask", "traced"),
         ("numpy", "its result does not come from its inputs by PyTorch's operators"),
     ],
 )
