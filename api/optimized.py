@@ -70,8 +70,8 @@ class Optimized:
             return module
 
         def kernel(*arguments: Any, **named: Any) -> Any:
-            ready = call.ready(None, arguments, named)
-            return ready() if ready is not None else operator(*arguments, **named)
+            tensors = call.tensors(None, arguments, named)
+            return operator(*arguments, **named) if tensors is None else call.computed(tensors)
 
         return kernel
 

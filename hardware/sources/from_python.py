@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
+from .drawn_inputs import copied, identifier, inputs_text
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -22,7 +23,7 @@ _GRADIENTS = re.compile(r"torch\._C\._set_grad_enabled\((True|False)\)")
 
 HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
 
-Inputs are drawn like the ones that were given: shape, dtype, range or mean and deviation, order.
+Inputs are drawn like the ones that were given: shape, dtype, range or mean and deviation, order, place in memory.
 """
 
 import torch
@@ -117,7 +118,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     def traced() -> Any:
         # It runs the operator: what that writes must not show in the caller's tensors.
-        own = [value.detach().clone() for value in (*tensors.values(), *parameters.values())]
+        own = [copied(value.detach()) for value in (*tensors.values(), *parameters.values())]
         # With gradients on, as in training: the graph then says where the operator turns them off.
         with torch.enable_grad():
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
@@ -146,7 +147,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     title = name or _label(operator)
     everything = {**tensors, **{identifier(key): value for key, value in parameters.items()}, **constants}
     kind = "module" if isinstance(operator, torch.nn.Module) else "function"
-    source = HEADER.format(title=title, kind=kind) + _inputs_text(everything) + _reference_text(graph.code, everything)
+    source = HEADER.format(title=title, kind=kind) + inputs_text(everything) + _reference_text(graph.code, everything)
     problem = Problem(
         name=identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
     )
@@ -332,38 +333,6 @@ def _label(operator: Callable[..., Any]) -> str:
         return str(name)
     file = Path(getattr(getattr(operator, "__code__", None), "co_filename", ""))
     return file.stem if file.suffix == ".py" else "function"
-
-
-def identifier(text: str) -> str:
-    """The name of a value in the problem's text."""
-    name = re.sub(r"\W", "_", text) or "operator"
-    return f"p_{name}" if name[0].isdigit() else name
-
-
-def _inputs_text(tensors: Mapping[str, Any]) -> str:
-    lines = [f"        {_drawn(value)},  # {identifier(label)}" for label, value in tensors.items()]
-    return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
-
-
-def _drawn(value: Any) -> str:
-    """A torch expression that draws a tensor like ``value``."""
-    import torch
-
-    value = value.detach()
-    shape = tuple(value.shape)
-    if value.dtype is torch.bool:
-        return f"torch.rand({shape}, generator=generator) < {float(value.float().mean()) if value.numel() else 0.5:.4f}"
-    low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
-    order = ".sort().values" if value.ndim == 1 and value.numel() > 2 and bool((value.diff() >= 0).all()) else ""
-    if not value.dtype.is_floating_point:
-        return f"torch.randint({low}, {high + 1}, {shape}, generator=generator, dtype={value.dtype}){order}"
-    wide = value.double()
-    mean = float(wide.mean()) if value.numel() else 0.0
-    if value.numel() and low >= 0:
-        span = f"torch.rand({shape}, generator=generator).mul({high - low!r}).add({low!r})"
-        return f"{span}.to({value.dtype}){order}"
-    std = float(wide.std()) if value.numel() > 1 else 1.0
-    return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r}).to({value.dtype}){order}"
 
 
 def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:
