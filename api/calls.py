@@ -124,10 +124,7 @@ class _State:
         except (RuntimeError, TypeError, ValueError):
             # Another tensor or array where one was: these do not say whether they are equal.
             return True
-        for part, kind in self._classes:
-            if type(part) is not kind:
-                return True
-        return False
+        return any(type(part) is not kind for part, kind in self._classes)
 
     def held(self) -> list[Any]:
         """Parameters and buffers as they are now; None for what is not there."""

@@ -49,7 +49,8 @@ for name, (operator, inputs) in cases.items():
     drawn = module["inputs"](torch.Generator().manual_seed(1))
     again = module["inputs"](torch.Generator().manual_seed(1))
     module["reference"](*drawn)
-    alike = [(d.shape, d.dtype, d.stride()) == (t.shape, t.dtype, t.stride()) for d, t in zip(drawn, [*tensors, *traced.parameters])]
+    form = lambda t: (t.shape, t.dtype, t.stride())
+    alike = [form(d) == form(t) for d, t in zip(drawn, [*tensors, *traced.parameters])]
     repeats = all(torch.equal(a, b) for a, b in zip(drawn, again))
     ordered = name != "lookup" or bool((drawn[1].diff() >= 0).all())
     out[name] = [same, all(alike), repeats, ordered, traced.problem.name]
