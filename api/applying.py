@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from ..hardware.sources.drawn_inputs import copied
 from ..hardware.sources.from_python import Traced, by_place_and_name
+from ..hardware.sources.random_state import random_state_kept
 from ..schemas import InputError
 from .calls import SearchedCall, difference, held_by
 
@@ -160,7 +161,7 @@ def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Map
     values = (value for part in module.modules() for value in vars(part).values())
     kept = {id(value): value for value in values if isinstance(value, torch.Tensor)}
     own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
-    with torch.no_grad():
+    with torch.no_grad(), random_state_kept():
         positional, named = _cloned_call(own, arguments)
         expected = own(*positional, **named)
         # The copy's attributes are copies: that the module itself is as searched has been seen before.

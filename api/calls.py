@@ -1,6 +1,7 @@
 """One call as it was searched: whether another call is the same, and the kernel for it."""
 
 import copy
+import inspect
 import operator as operators
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -10,9 +11,11 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
-from ..hardware.sources.from_python import Traced, flattened, is_held, signature_of
+from ..hardware.sources.from_python import Traced, by_place_and_name, flattened, is_held, signature_of
 
 _SIMPLE = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
+_NONE = inspect.Parameter.empty
+"""Default of an argument that has none."""
 _HOLDERS = ("_parameters", "_buffers")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _is_compiling, _is_tracing = torch.compiler.is_compiling, torch._C._is_tracing
@@ -33,6 +36,7 @@ class SearchedCall:
         self._kernel = kernel
         assert traced.operator is not None
         self._signature = signature_of(traced.operator)
+        self._is_by_place = not by_place_and_name(traced.operator, traced.inputs)[1]
         self._inputs = [[_described(value) for value in inputs.values()] for inputs in traced.calls]
         self._places = [at for at, value in enumerate(traced.inputs.values()) if isinstance(value, torch.Tensor)]
         self._parameters = [_described(value) for value in traced.parameters[: len(traced.names)]]
@@ -93,7 +97,7 @@ class SearchedCall:
 
     def _values(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any] | None:
         """The arguments in the order in which they were traced; None if others are given."""
-        if not named:
+        if self._is_by_place and not named and len(arguments) == len(self.traced.inputs):
             return list(arguments)
         if self._signature is None:
             return None
@@ -101,7 +105,14 @@ class SearchedCall:
             given = flattened(self._signature.bind(*arguments, **named))
         except TypeError:
             return None
-        return list(given.values()) if list(given) == list(self.traced.inputs) else None
+        defaults = {name: parameter.default for name, parameter in self._signature.parameters.items()}
+        # What is left out is as if its default were given.
+        if not all(
+            is_same(given[name], defaults.get(name, _NONE)) for name in given.keys() - self.traced.inputs.keys()
+        ):
+            return None
+        values = [given.get(name, defaults.get(name, _NONE)) for name in self.traced.inputs]
+        return None if any(value is _NONE for value in values) else values
 
 
 class _State:

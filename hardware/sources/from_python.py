@@ -16,6 +16,7 @@ from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .drawn_inputs import copied, identifier, inputs_text
+from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -23,7 +24,7 @@ _GRADIENTS = re.compile(r"torch\._C\._set_grad_enabled\((True|False)\)")
 
 HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
 
-Inputs are drawn like the ones that were given: shape, dtype, range or mean and deviation, order, place in memory.
+Inputs are drawn like the ones that were given: shape, dtype, range or mean and deviation, order.
 """
 
 import torch
@@ -74,11 +75,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     Args:
         operator: a function or ``nn.Module``.
-        inputs: its arguments: tensors and numbers, by position or by name.
+        inputs: its arguments: tensors, numbers and None, by position or by name.
         name: the problem's name; by default the operator's.
 
     Raises:
-        ProblemError: it cannot be traced, or an input is neither a tensor nor a number.
+        ProblemError: it cannot be traced, or an input is neither a tensor, a number nor None.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -86,10 +87,10 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     values, names = _arguments(operator, inputs)
     for label, value in zip(names, values, strict=True):
-        if not isinstance(value, torch.Tensor | bool | int | float):
+        if value is not None and not isinstance(value, torch.Tensor | bool | int | float):
             raise ProblemError(
-                f"input {label!r} is a {type(value).__name__}: give tensors and numbers, or write a problem file, "
-                "which takes lists and dictionaries as well (docs/problems.md)"
+                f"input {label!r} is a {type(value).__name__}: give tensors, numbers and None, or write a problem "
+                "file, which takes lists and dictionaries as well (docs/problems.md)"
             )
         if isinstance(value, torch.Tensor) and not value.numel():
             raise ProblemError(f"input {label!r} has no elements: give the tensors of a usual call")
@@ -187,13 +188,14 @@ def _uses_inputs(graph: Any) -> bool:
 
 def _reason(error: Exception) -> str:
     """Why tracing failed, in one sentence."""
+    place = place_of(error, of_libraries=True)
     if "tracing tensor" in str(error):
         return (
-            "it makes Python numbers or conditions of its tensors' values, which no graph can hold; use torch.where, "
-            "or search the part that does not"
+            f"it makes Python numbers or conditions of its tensors' values{place}, which no graph can hold; use "
+            "torch.where, or search the part that does not"
         )
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    return f"{type(error).__name__}{place}: {lines[0] if lines else ''}"
 
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:

@@ -3,7 +3,6 @@
 import copy
 import io
 import pickle
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import torch
 from winning import RIGHT, ROWS, Scale, calls_of, optimized
 
 import kernelswarm
-from kernelswarm.api import calls
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.schemas import InputError
 
@@ -89,62 +87,6 @@ def test_what_stands_behind_an_argument_that_is_left_out_is_itself() -> None:
         torch.testing.assert_close(won.best(ROWS, more=ROWS), Optional()(ROWS, more=ROWS))
     assert calls_of(won) == before + 1
     assert kernelswarm.apply(torch.nn.Sequential(Optional()), won, where="0").names == ("0",)
-
-
-class Shifted(Scale):
-    """Its settings are an object, which is like no copy of itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.config = SimpleNamespace(act="none")
-        self.steps = [1]
-
-    def forward(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:  # type: ignore[override]
-        return super().forward(x if bias is None else x + bias)
-
-
-SHIFTED = "def kernel(x, bias, weight):\n    return (x + bias) * weight + 1e-6\n"
-
-
-@pytest.mark.parametrize("bias", [ROWS[:1].expand(4, -1), ROWS.t().contiguous().t(), ROWS.repeat(1, 2)[:, ::2], ROWS])
-def test_inputs_may_lie_in_memory_in_any_way(bias: torch.Tensor) -> None:
-    model = torch.nn.Sequential(Shifted())
-    assert kernelswarm.apply(model, optimized(model[0], [ROWS, bias], SHIFTED), where="0").names == ("0",)
-
-
-def test_settings_that_are_objects_are_the_same_where_they_are_the_module_s_own() -> None:
-    model = torch.nn.Sequential(Shifted())
-    assert kernelswarm.apply(model, optimized(model[0], [ROWS]), where="0").names == ("0",)
-
-
-def test_a_call_like_the_last_does_not_compare_every_setting_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = Shifted()
-    result = optimized(module, [ROWS])
-    with torch.no_grad():
-        result.best(ROWS)
-        monkeypatch.setattr(calls, "difference", lambda module, traced: pytest.fail("the whole module was compared"))
-        result.best(ROWS)
-        assert calls_of(result) == 2
-
-
-def test_a_setting_that_changes_in_place_is_noticed() -> None:
-    searched, model = Shifted(), torch.nn.Sequential(Shifted())
-    model[0].config = searched.config
-    result = optimized(searched, [ROWS])
-    kernelswarm.apply(model, result, where="0")
-    before = calls_of(result)
-    with torch.no_grad():
-        model(ROWS)
-        model[0].steps.append(2)
-        model(ROWS)
-    assert calls_of(result) == before + 1
-
-
-def test_tracing_sees_the_module_itself(won: Optimized) -> None:
-    model = Model()
-    kernelswarm.apply(model, won, where="layers.*.norm")
-    traced = torch.jit.trace(model, ROWS)
-    assert torch.equal(traced(ROWS), model(ROWS))
 
 
 class Composed(Scale):
