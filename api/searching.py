@@ -209,14 +209,13 @@ def problem_of(
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
     if not isinstance(inputs, Sequence | Mapping):
         raise InputError(f"`inputs` is a {type(inputs).__name__}: put the arguments into a list, for example [x]")
-    several = (
-        isinstance(inputs, Sequence) and inputs and all(isinstance(call, list | tuple | Mapping) for call in inputs)
-    )
-    if weights and not several:
+    several = isinstance(inputs, Sequence) and all(isinstance(call, list | tuple | Mapping) for call in inputs)
+    calls = list(inputs) if several else []
+    if weights and not calls:
         raise InputError("`weights` are of several calls: give `inputs` as a list of their arguments, [[x], [y]]")
     with random_state_kept():
-        _give_sizes(operator, inputs[0] if several else inputs)
-        return trace_calls(operator, inputs, weights) if several else trace(operator, inputs)
+        _give_sizes(operator, calls[0] if calls else inputs)
+        return trace_calls(operator, calls, weights) if calls else trace(operator, inputs)
 
 
 def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> None:

@@ -21,7 +21,8 @@ def is_dense(value: Any) -> bool:
 
 def _extent(value: Any) -> int:
     """Elements from a tensor's first one to its last one in memory."""
-    return 1 + sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
+    last: int = sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
+    return last + 1
 
 
 def identifier(text: str) -> str:
