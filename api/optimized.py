@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..hardware.sources.from_python import Traced
 from ..schemas import InputError, Interval
-from ..sessions.results import SearchResult, times_line
+from ..sessions.results import SearchResult, seconds_text, times_line
 from .questions import in_python
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Optimized:
             in_python(result.detail.removeprefix("no win found: ")),
             times_line(result) or "nothing was timed",
             f"{result.candidates} candidate{'s' * (result.candidates != 1)}, {result.correct} correct, "
-            f"{result.seconds:.0f} s; ended: {result.reason}",
+            f"{seconds_text(result)}; ended: {result.reason}",
             f"session {result.session}: kernelswarm show {result.session}",
         )
         return "\n".join(" ".join(line.split()) for line in lines)
