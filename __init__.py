@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from .api.replays import diff, re_evaluate, replay, resume
     from .api.searching import Step, export, fork, import_log, lineage, optimize
     from .api.timing import time
+    from .schemas.errors import (
+        BusError,
+        HarnessError,
+        InputError,
+        KernelswarmError,
+        LogCorrupted,
+        PoolError,
+        ProblemError,
+        ReplayDivergence,
+        StoreError,
+    )
 else:
     # `import kernelswarm.schemas` must stay cheap.
     __getattr__, __dir__ = lazy_exports(
@@ -29,13 +40,24 @@ else:
             "api.timing": "time",
             "api.questions": "questions sql",
             "api.benchmarks": "run_benchmark",
+            "schemas.errors": "BusError HarnessError InputError KernelswarmError LogCorrupted "
+            "PoolError ProblemError ReplayDivergence StoreError",
             "api.replays": "diff re_evaluate replay resume",
         },
     )
 
 __all__ = [
+    "BusError",
+    "HarnessError",
+    "InputError",
+    "KernelswarmError",
+    "LogCorrupted",
     "Optimized",
+    "PoolError",
+    "ProblemError",
+    "ReplayDivergence",
     "Step",
+    "StoreError",
     "apply",
     "diff",
     "evaluate",

@@ -10,7 +10,9 @@ from typing import Any, Self
 import torch
 from torch.utils._pytree import tree_leaves
 
+from ..hardware.sources.drawn_inputs import copied
 from ..hardware.sources.from_python import Traced, by_place_and_name
+from ..hardware.sources.random_state import random_state_kept
 from ..schemas import InputError
 from .calls import SearchedCall, difference, held_by
 
@@ -92,8 +94,8 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
     """
 
     def forward(self: Any, *arguments: Any, **named: Any) -> Any:
-        kernel = call.ready(self, arguments, named)
-        return kernel() if kernel is not None else original.forward(self, *arguments, **named)
+        tensors = call.tensors(self, arguments, named)
+        return original.forward(self, *arguments, **named) if tensors is None else call.computed(tensors)
 
     def copied(self: Any, memo: dict[int, Any]) -> Any:
         self.__class__ = original
@@ -159,13 +161,14 @@ def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Map
     values = (value for part in module.modules() for value in vars(part).values())
     kept = {id(value): value for value in values if isinstance(value, torch.Tensor)}
     own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
-    with torch.no_grad():
+    with torch.no_grad(), random_state_kept():
         positional, named = _cloned_call(own, arguments)
         expected = own(*positional, **named)
-        kernel = call.ready(accelerated, *_cloned_call(own, arguments))
-        if kernel is None:
+        # The copy's attributes are copies: that the module itself is as searched has been seen before.
+        tensors = call.taken(held_by(accelerated, call.traced.names), *_cloned_call(own, arguments))
+        if tensors is None:
             return "its call is not the one that was searched"
-        result = kernel()
+        result = call.computed(tensors)
     pairs = zip(
         tree_leaves((result, list(accelerated.buffers()))), tree_leaves((expected, list(own.buffers()))), strict=True
     )
@@ -177,7 +180,9 @@ def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Map
 
 
 def _cloned_call(module: torch.nn.Module, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return by_place_and_name(module, {name: _cloned(value) for name, value in arguments.items()})
+    return by_place_and_name(
+        module, {name: copied(value) if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
+    )
 
 
 def _drawn_calls(traced: Traced) -> Iterator[dict[str, Any]]:
@@ -187,7 +192,7 @@ def _drawn_calls(traced: Traced) -> Iterator[dict[str, Any]]:
     for inputs, sizes in zip(traced.calls, problem["shapes"].values(), strict=True):
         drawn = iter(problem["inputs"](torch.Generator().manual_seed(SEED), **sizes))
         yield {
-            name: next(drawn).to(value.device) if isinstance(value, torch.Tensor) else value
+            name: copied(next(drawn), value.device) if isinstance(value, torch.Tensor) else value
             for name, value in inputs.items()
         }
 
@@ -209,10 +214,6 @@ def _parameters(module: Any) -> dict[str, str]:
     return {
         name: f"{value.dtype} {tuple(value.shape)} on {value.device}" for name, value in zip(names, held, strict=True)
     }
-
-
-def _cloned(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _some(names: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..hardware.sources.from_python import Traced
 from ..schemas import InputError, Interval
-from ..sessions.results import SearchResult, times_line
+from ..sessions.results import SearchResult, seconds_text, times_line
+from .questions import in_python
 
 if TYPE_CHECKING:
     from .applying import Applied
@@ -61,7 +62,7 @@ class Optimized:
             InputError: no candidate was right.
         """
         if not self.file:
-            raise InputError(f"session {self.session} has no correct kernel: {self.result.detail}")
+            raise InputError(f"session {self.session} has no correct kernel: {in_python(self.result.detail)}")
         if self.traced.operator is None:
             return _callable(self._loaded(self.file), "ModelNew", "kernel")
         call, operator = self._call, self.traced.operator
@@ -70,8 +71,8 @@ class Optimized:
             return module
 
         def kernel(*arguments: Any, **named: Any) -> Any:
-            ready = call.ready(None, arguments, named)
-            return ready() if ready is not None else operator(*arguments, **named)
+            tensors = call.tensors(None, arguments, named)
+            return operator(*arguments, **named) if tensors is None else call.computed(tensors)
 
         return kernel
 
@@ -101,8 +102,8 @@ class Optimized:
             raise InputError(f"a {type(model).__name__} is no nn.Module: a kernel is put into the submodules of one")
         if not self.win and not best:
             raise InputError(
-                f"session {self.session} has no win to put into a model: {self.result.detail}; with best=True its best "
-                "correct kernel is put in all the same"
+                f"session {self.session} has no win to put into a model: {in_python(self.result.detail)}; "
+                "with best=True its best correct kernel is put in all the same"
             )
         if self.traced.operator is None:
             raise InputError(
@@ -120,10 +121,10 @@ class Optimized:
         named = f" ({result.measure})" if result.measure else ""
         lines = (
             f"{result.problem} on pool {result.pool}: {f'win{named}' if self.win else 'no win found'}",
-            result.detail.removeprefix("no win found: "),
+            in_python(result.detail.removeprefix("no win found: ")),
             times_line(result) or "nothing was timed",
             f"{result.candidates} candidate{'s' * (result.candidates != 1)}, {result.correct} correct, "
-            f"{result.seconds:.0f} s; ended: {result.reason}",
+            f"{seconds_text(result)}; ended: {result.reason}",
             f"session {result.session}: kernelswarm show {result.session}",
         )
         return "\n".join(" ".join(line.split()) for line in lines)
@@ -133,7 +134,7 @@ class Optimized:
         from .calls import SearchedCall
 
         if not self.file:
-            raise InputError(f"session {self.session} has no correct kernel: {self.result.detail}")
+            raise InputError(f"session {self.session} has no correct kernel: {in_python(self.result.detail)}")
         return SearchedCall(self.traced, self._loaded(self.file).kernel)
 
     @property

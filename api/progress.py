@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..bus import STILL_USED
 from ..graph.session_graph import SearchGraph
 from ..schemas import BaselinesMeasured, Event, Interval, NodeDiagnosed
 from ..schemas.pool import BASELINE_NAMES
@@ -16,11 +17,14 @@ Say = Callable[[str], None]
 
 @contextmanager
 def progress(on_notice: Say | None) -> Iterator[Say]:
-    """What to call with news: ``on_notice``, or by default a line on stderr, which is gone at the end."""
+    """What to call with news: ``on_notice``, or by default a line on stderr, which is gone at the end.
+
+    Where nobody watches, only what would look like a program that hangs is written there.
+    """
     if on_notice is not None:
         yield on_notice
     elif not _is_seen():
-        yield lambda text: None
+        yield _write_if_it_waits
     else:
         try:
             yield _write_over
@@ -48,6 +52,11 @@ def _fastest(speedup: Interval) -> str:
 
 def _is_seen() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _write_if_it_waits(text: str) -> None:
+    if text == STILL_USED:
+        sys.stderr.write(f"kernelswarm: {text}\n")
 
 
 def _write_over(text: str) -> None:

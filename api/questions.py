@@ -1,17 +1,24 @@
 """The public API's questions to the log. No torch is imported for them."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+import re
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..bus import asked_bus
+from ..schemas import KernelswarmError
 from ..sessions.home import kernelswarm_home
+from ..sessions.search_options import SearchOptions
 from ..store import Question, Table, questions, run_sql
 from ..store.query_limits import MAX_ROWS, TIMEOUT_SECONDS
 
 T = TypeVar("T")
+_NAMES = frozenset(field.name for field in fields(SearchOptions))
+_OPTION = re.compile(r"--([a-z][a-z-]*[a-z])(?: ([\d.]*\d)\b)?")
 
 
 def sql(
@@ -56,12 +63,41 @@ def sql(
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, also from within a running loop (a notebook), in a thread of its own then."""
+    with errors_in_python():
+        if not _is_in_loop():
+            return asyncio.run(work)
+        with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
+            return pool.submit(asyncio.run, work).result()
+
+
+@contextmanager
+def errors_in_python() -> Iterator[None]:
+    """Errors name options as arguments of Python's functions, not as those of the command."""
+    try:
+        yield
+    except KernelswarmError as error:
+        error.args = tuple(in_python(item) if isinstance(item, str) else item for item in error.args)
+        raise
+
+
+def in_python(text: str) -> str:
+    """``--minutes 2`` becomes ``minutes=2``, for every option of a search."""
+    return _OPTION.sub(_argument, text)
+
+
+def _argument(option: re.Match[str]) -> str:
+    name = option[1].replace("-", "_")
+    if name not in _NAMES:
+        return option[0]
+    return f"{name}={option[2]}" if option[2] else name
+
+
+def _is_in_loop() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
-        return pool.submit(asyncio.run, work).result()
+        return False
+    return True
 
 
 __all__ = ["questions", "sql"]

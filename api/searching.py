@@ -8,6 +8,7 @@ from .. import store
 from ..bus import asked_bus
 from ..hardware.sources.from_python import Traced, trace
 from ..hardware.sources.problem_files import load_problem
+from ..hardware.sources.random_state import random_state_kept
 from ..hardware.sources.several_calls import trace_calls
 from ..schemas import InputError, Origin
 from ..sessions.finished_file import finished_file
@@ -38,6 +39,10 @@ def optimize(
     **choices: Unpack[SearchChoices],
 ) -> Optimized:
     """Search for a faster kernel; blocks until the session is closed.
+
+    The first process that searches in a home folder runs the event bus for the others there. It returns when these
+    have ended, too, and says so on stderr; give each its own ``home``, or all a cluster by ``nats``, to avoid that.
+    The caller's random numbers stay as they are.
 
     Args:
         operator: a function, an ``nn.Module``, or the path of a problem file.
@@ -204,13 +209,13 @@ def problem_of(
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
     if not isinstance(inputs, Sequence | Mapping):
         raise InputError(f"`inputs` is a {type(inputs).__name__}: put the arguments into a list, for example [x]")
-    if isinstance(inputs, Sequence) and inputs and all(isinstance(call, list | tuple | Mapping) for call in inputs):
-        _give_sizes(operator, inputs[0])
-        return trace_calls(operator, inputs, weights)
-    if weights:
+    several = isinstance(inputs, Sequence) and all(isinstance(call, list | tuple | Mapping) for call in inputs)
+    calls = list(inputs) if several else []
+    if weights and not calls:
         raise InputError("`weights` are of several calls: give `inputs` as a list of their arguments, [[x], [y]]")
-    _give_sizes(operator, inputs)
-    return trace(operator, inputs)
+    with random_state_kept():
+        _give_sizes(operator, calls[0] if calls else inputs)
+        return trace_calls(operator, calls, weights) if calls else trace(operator, inputs)
 
 
 def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .consumer import Consumer, Delivery
     from .errors import NobodyServes
     from .fair import FairConsumer
-    from .local import embedded, running
+    from .local import STILL_USED, embedded, running
     from .options import VARIABLES, ConnectOptions, connecting_with
     from .reader import Tail
     from .rpc import Service
@@ -27,7 +27,7 @@ else:
             "consumer": "Consumer Delivery",
             "errors": "NobodyServes",
             "fair": "FairConsumer",
-            "local": "embedded running",
+            "local": "STILL_USED embedded running",
             "options": "VARIABLES ConnectOptions connecting_with",
             "reader": "Tail",
             "rpc": "Service",
@@ -40,6 +40,7 @@ __all__ = [
     "ANY",
     "IN_FLIGHT",
     "MAX_PAYLOAD",
+    "STILL_USED",
     "VARIABLES",
     "Bus",
     "ConnectOptions",

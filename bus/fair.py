@@ -41,6 +41,9 @@ TOKEN_DELIVERIES = 60
 LOOK_AGAIN_SECONDS = (0.05, 1.0)
 """After how long such a token is looked at again: at first, doubled each time, and at most."""
 
+_chance = random.Random()
+"""Not the process's own generator: a user's program may have seeded that."""
+
 
 @dataclass
 class SessionConsumersState:
@@ -114,7 +117,7 @@ class FairConsumer(Deliveries):
         await self.start()
         assert self._pull is not None
         # Not all at the same time: a thousand idle workers look around, too.
-        patience = LOOK_AROUND_SECONDS * random.uniform(0.5, 1.5)
+        patience = LOOK_AROUND_SECONDS * _chance.uniform(0.5, 1.5)
         while True:
             try:
                 async with asyncio.timeout(patience):
@@ -153,7 +156,7 @@ class FairConsumer(Deliveries):
         if token is None:
             # By chance, not by round robin: that would always name a session that never has anything to do.
             if open_ones := await self._open_sessions.sessions():
-                yield random.choice(open_ones)
+                yield _chance.choice(open_ones)
             return
         own = session_of(token.subject)[0]
         self._state.empty.pop(own, None)

@@ -28,6 +28,9 @@ RESTARTS = 5
 
 RESTARTS_SECONDS = 600.0
 
+STILL_USED = "another process still uses the event bus of this one: waiting for it to finish (Ctrl-C ends both)"
+"""What the owner of a server says when it has nothing else to do and cannot leave."""
+
 JOIN_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 _WATCH_SECONDS = 0.25
@@ -273,7 +276,7 @@ async def _last_guest(guests: int, on_wait: Callable[[str], None] | None) -> Non
     if _try_lock(guests, fcntl.LOCK_EX):
         return
     if on_wait is not None:
-        on_wait("another process still uses the event bus of this one: waiting for it to finish (Ctrl-C ends both)")
+        on_wait(STILL_USED)
     while not _try_lock(guests, fcntl.LOCK_EX):  # noqa: ASYNC110
         await asyncio.sleep(_WATCH_SECONDS)
 

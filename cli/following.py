@@ -31,7 +31,7 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
                 if isinstance(event, SessionClosed) and (text := spent_text(search.graph, envelope)):
                     display.say(text)
             if search.graph.baselines is None and search.awaits_baselines and not stop_tasks:
-                display.say(without_baselines(search.graph.opened))
+                display.say(without_baselines(search.graph.opened, search.seconds))
     finally:
         watching_workers.cancel()
         await asyncio.wait([watching_workers])
@@ -50,10 +50,10 @@ def spent_text(graph: SearchGraph, end: Envelope) -> str:
     return f"{before_s:.0f} s went into validation, {session_s:.0f} s into {awaited}{_load_text()}"
 
 
-def without_baselines(opened: SessionOpened | None) -> str:
-    """That the baselines were not timed before a search ended, and what helps."""
+def without_baselines(opened: SessionOpened | None, seconds: float) -> str:
+    """That the baselines were not timed before a search ended, ``seconds`` after its opening, and what helps."""
     if opened is not None and opened.minutes is not None:
-        within, more = f"{opened.minutes:g} minutes", f"give it more (--minutes {2 * opened.minutes:g})"
+        within, more = f"{opened.spent_s + seconds:.0f} s", f"give it more (--minutes {2 * opened.minutes:g})"
     else:
         within, more = f"{BASELINES_WAIT_S:.0f} s after its end", "run it again when less else runs here"
     return f"ended without the baselines: they were not timed within {within}{_load_text()}; {more}"

@@ -87,6 +87,8 @@ class SearchResult(Numbers, frozen=True, kw_only=True):
     """Share of the requests' tokens that a cache gave; null if no model was asked."""
     seconds: float = 0.0
     """From the session's opening to its close."""
+    validation_seconds: float = 0.0
+    """Before that: the hardware, and whether the problem can be searched; 0 where the session does not say so."""
     path: str = ""
     """Where the best kernel was written; empty if nowhere."""
 
@@ -136,6 +138,12 @@ def times_line(result: SearchResult | Evaluation) -> str:
     numbers = {"device": result.device, "call": result.call}
     ordered = sorted(numbers.items(), key=lambda item: item[0] != result.measure)
     return "; ".join(f"{name}: {_times_text(number.times_ms)}" for name, number in ordered if number is not None)
+
+
+def seconds_text(result: SearchResult) -> str:
+    """How long it took, with what came before the session where that is to be seen."""
+    before = f" after {result.validation_seconds:.0f} s of validation" if result.validation_seconds >= 1 else ""
+    return f"{result.seconds:.0f} s{before}"
 
 
 def _times_text(times: dict[str, float]) -> str:
@@ -188,6 +196,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         withdrawn=graph.tasks.withdrawn,
         **_spending(graph.calls),
         seconds=seconds,
+        validation_seconds=opened.spent_s,
         path=path,
     )
 

@@ -137,7 +137,7 @@ class Search:
                 yield envelope, event
                 self._taught = self._taught or isinstance(event, SkillDistilled)
                 if isinstance(event, SessionClosed):
-                    self._seconds = time.monotonic() - self._started
+                    self._seconds = self.seconds
                     wait_s = BASELINES_WAIT_S if self.awaits_baselines else self._skill_wait_s
                     self._deadline = asyncio.get_running_loop().time() + wait_s
                 if self.graph.closed is not None and not self._is_incomplete(self.graph.closed):
@@ -151,6 +151,11 @@ class Search:
             return False
         ended = closed is not None and not closed.best and closed.reason not in WITHOUT_BASELINES
         return ended and self.wants_baselines and not self._is_cut_off and self._serves_itself()
+
+    @property
+    def seconds(self) -> float:
+        """From the opening to now."""
+        return time.monotonic() - self._started
 
     @property
     def idle_s(self) -> float:
@@ -226,7 +231,7 @@ class Search:
         Raises:
             ValueError: it is still open.
         """
-        seconds = self._seconds if self._seconds is not None else time.monotonic() - self._started
+        seconds = self._seconds if self._seconds is not None else self.seconds
         return result_of(self.graph, self._pool, seconds, path)
 
 

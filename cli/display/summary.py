@@ -10,7 +10,7 @@ from ...agents.planner.synthesis import NO_CANDIDATE
 from ...graph.measured import Ordinary, ShapeResult
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
-from ...sessions.results import SearchResult, Speedup
+from ...sessions.results import SearchResult, Speedup, seconds_text
 from .terminal import out, print_wide
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
@@ -60,7 +60,7 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
     is_above = reason != result.detail and any(failure.endswith(reason) for failure in failures)
     detail = f"{NO_CANDIDATE}see above" if is_above else result.detail
     out.print(outcome(result.win, detail, result.measure))
-    out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
+    out.print(f"{_counts(result)} in {seconds_text(result)}; ended: {result.reason.replace('_', ' ')}")
     if result.withdrawn:
         out.print(f"outside  nobody handed in {', '.join(result.withdrawn)}: withdrawn", markup=False)
     if result.model_tokens:

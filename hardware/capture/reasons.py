@@ -1,13 +1,12 @@
 """Why a reference was not captured, in one sentence for its author."""
 
-import linecache
 import re
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ...schemas import ProblemError
+from ..sources.source_lines import place_of
 
 _BY_VALUES = {"GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError"}
 _INTERNALS = re.compile(r"Sym|Fake|Proxy|functorch|\b[su]\d+\b|Eq\(|tensor subclass|dispatch|TORCH_|torch\.export|0x")
@@ -17,8 +16,6 @@ _BY_VALUES_HELP = "use torch.where or a mask, or make the number an argument of 
 _OF_OPERATORS = re.compile(r"aten\.(\w+)")
 _CALLED = re.compile(r"(\w+)\(\): ")
 _MODULES = ("torch", "nn", "modules")
-_OWN = Path(__file__).parents[1]
-_STANDARD_LIBRARY = Path(traceback.__file__).parent
 
 
 def check_inputs(inputs: Sequence[Any], labels: Sequence[str]) -> None:
@@ -94,24 +91,7 @@ def _is_packed(error: BaseException) -> bool:
 
 
 def _first_place(errors: Sequence[Exception]) -> str:
-    return next((place for error in errors if (place := _place(error))), "")
-
-
-def _place(error: BaseException) -> str:
-    """The innermost line of the author's own code that the error went through."""
-    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(file, line) for file, line in lines if _is_authors(file)]
-    if not own:
-        return ""
-    file, line = own[-1]
-    text = linecache.getline(file, line).strip()
-    return f" in line {line}" + (f" (`{text}`)" if text else "")
-
-
-def _is_authors(file: str) -> bool:
-    path = Path(file)
-    is_installed = {"site-packages", "dist-packages"} & set(path.parts) or path.is_relative_to(_STANDARD_LIBRARY)
-    return not (file.startswith("<") or is_installed or path.is_relative_to(_OWN))
+    return next((place for error in errors if (place := place_of(error))), "")
 
 
 def _first_sentence(error: Exception) -> str:

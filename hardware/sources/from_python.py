@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
-from .drawn_inputs import inputs_text, read_for_sizes, redrawn
+from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
+from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -74,11 +75,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     Args:
         operator: a function or ``nn.Module``.
-        inputs: its arguments: tensors and numbers, by position or by name.
+        inputs: its arguments: tensors, numbers and None, by position or by name.
         name: the problem's name; by default the operator's.
 
     Raises:
-        ProblemError: it cannot be traced, or an input is neither a tensor nor a number.
+        ProblemError: it cannot be traced, or an input is neither a tensor, a number nor None.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -86,10 +87,10 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     values, names = _arguments(operator, inputs)
     for label, value in zip(names, values, strict=True):
-        if not isinstance(value, torch.Tensor | bool | int | float):
+        if value is not None and not isinstance(value, torch.Tensor | bool | int | float):
             raise ProblemError(
-                f"input {label!r} is a {type(value).__name__}: give tensors and numbers, or write a problem file, "
-                "which takes lists and dictionaries as well (docs/problems.md)"
+                f"input {label!r} is a {type(value).__name__}: give tensors, numbers and None, or write a problem "
+                "file, which takes lists and dictionaries as well (docs/problems.md)"
             )
         if isinstance(value, torch.Tensor) and not value.numel():
             raise ProblemError(f"input {label!r} has no elements: give the tensors of a usual call")
@@ -118,7 +119,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     def traced(inputs: Mapping[str, Any] = tensors) -> Any:
         # It runs the operator: what that writes must not show in the caller's tensors.
-        own = [value.detach().clone() for value in (*inputs.values(), *parameters.values())]
+        own = [copied(value.detach()) for value in (*inputs.values(), *parameters.values())]
         # With gradients on, as in training: the graph then says where the operator turns them off.
         with torch.enable_grad():
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
@@ -160,8 +161,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
                 "`inputs()` gives the values, and whose `reference` reads the sizes (docs/problems.md)"
             )
     kind = "module" if isinstance(operator, torch.nn.Module) else "function"
-    drawn = inputs_text({identifier(label): value for label, value in everything.items()})
-    source = HEADER.format(title=title, kind=kind) + drawn + _reference_text(graph.code, everything)
+    source = HEADER.format(title=title, kind=kind) + inputs_text(everything) + _reference_text(graph.code, everything)
     problem = Problem(
         name=identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
     )
@@ -201,13 +201,14 @@ def _uses_inputs(graph: Any) -> bool:
 
 def _reason(error: Exception) -> str:
     """Why tracing failed, in one sentence."""
+    place = place_of(error, of_libraries=True)
     if "tracing tensor" in str(error):
         return (
-            "it makes Python numbers or conditions of its tensors' values, which no graph can hold; use torch.where, "
-            "or search the part that does not"
+            f"it makes Python numbers or conditions of its tensors' values{place}, which no graph can hold; use "
+            "torch.where, or search the part that does not"
         )
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    return f"{type(error).__name__}{place}: {lines[0] if lines else ''}"
 
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
@@ -347,12 +348,6 @@ def _label(operator: Callable[..., Any]) -> str:
         return str(name)
     file = Path(getattr(getattr(operator, "__code__", None), "co_filename", ""))
     return file.stem if file.suffix == ".py" else "function"
-
-
-def identifier(text: str) -> str:
-    """The name of a value in the problem's text."""
-    name = re.sub(r"\W", "_", text) or "operator"
-    return f"p_{name}" if name[0].isdigit() else name
 
 
 def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:

@@ -126,7 +126,7 @@ def _dimensions(traces: Sequence[Traced]) -> Iterator[tuple[str, tuple[int, ...]
     """Every size of an input that differs between the calls, as an expression and by call."""
     import torch
 
-    from .from_python import identifier
+    from .drawn_inputs import identifier
 
     for name, value in traces[0].inputs.items():
         if isinstance(value, torch.Tensor):

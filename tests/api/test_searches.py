@@ -11,6 +11,7 @@ import given
 import kernelswarm
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.api.progress import progress, step_text
+from kernelswarm.bus import STILL_USED
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import BaselineReport, BaselinesMeasured, InputError, Interval, Roofline, StopRequested
 
@@ -115,6 +116,12 @@ def test_progress_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str
     with progress(None) as say:
         say("1 of 4 candidates")
     assert capsys.readouterr().err == ""
+
+
+def test_a_wait_for_others_is_told_where_nobody_looks_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(None) as say:
+        say(STILL_USED)
+    assert "another process still uses the event bus" in capsys.readouterr().err
 
 
 def test_steps_in_words() -> None:

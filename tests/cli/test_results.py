@@ -50,6 +50,11 @@ def test_the_table_shows_ordinary_processes_first(capsys: pytest.CaptureFixture[
     assert "by the judge" in shown
 
 
+def test_the_time_that_validation_took_stands_beside_the_sessions_own(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(msgspec.structs.replace(RESULT, seconds=2.0, validation_seconds=73.0))
+    assert "no candidate in 2 s after 73 s of validation; ended: budget" in capsys.readouterr().out
+
+
 def test_the_table_shows_the_judge_alone_where_nothing_else_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(RESULT)
     shown = capsys.readouterr().out

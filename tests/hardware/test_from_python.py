@@ -37,6 +37,8 @@ cases = {
     "lookup": (lambda x, b: torch.bucketize(x, b), [torch.randn(100), torch.arange(10.0)]),
     "integers": (lambda i, t: t[i], [torch.randint(0, 5, (9,)), torch.randn(5, 3)]),
     "tuple": (lambda x: (x.sum(-1), x > 0), [torch.randn(4, 6)]),
+    "expanded": (lambda x, m: torch.where(m, x, 0.0), [torch.randn(3, 4), (torch.rand(1, 4) < 0.5).expand(3, -1)]),
+    "transposed": (lambda x, i: x.reshape(-1)[i], [torch.randn(4, 6).t(), torch.arange(12)[::2]]),
 }
 out = {}
 for name, (operator, inputs) in cases.items():
@@ -51,7 +53,8 @@ for name, (operator, inputs) in cases.items():
     drawn = module["inputs"](torch.Generator().manual_seed(1))
     again = module["inputs"](torch.Generator().manual_seed(1))
     module["reference"](*drawn)
-    alike = [d.shape == t.shape and d.dtype == t.dtype for d, t in zip(drawn, [*tensors, *traced.parameters])]
+    form = lambda t: (t.shape, t.dtype, t.stride())
+    alike = [form(d) == form(t) for d, t in zip(drawn, [*tensors, *traced.parameters])]
     repeats = all(torch.equal(a, b) for a, b in zip(drawn, again))
     ordered = name != "lookup" or bool((drawn[1].diff() >= 0).all())
     out[name] = [same, all(alike), repeats, ordered, traced.problem.name]
@@ -78,7 +81,9 @@ def outcome() -> dict[str, object]:
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("case", ["module", "closure", "by_name", "lambda", "lookup", "integers", "tuple"])
+@pytest.mark.parametrize(
+    "case", ["module", "closure", "by_name", "lambda", "lookup", "integers", "tuple", "expanded", "transposed"]
+)
 def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object]], case: str) -> None:
     same, alike, repeats, ordered, name = outcome[case]
     assert (same, alike, repeats, ordered) == (True, True, True, True)

@@ -1,0 +1,128 @@
+"""Which calls a kernel stands in for, and what searching does in the user's own process."""
+
+import random
+import re
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from winning import ROWS, Scale, calls_of, optimized
+
+import kernelswarm
+from kernelswarm.api import calls
+from kernelswarm.api.questions import blocking
+from kernelswarm.api.searching import problem_of
+from kernelswarm.schemas import InputError
+
+
+class Shifted(Scale):
+    """Its settings are an object, which is like no copy of itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(act="none")
+        self.steps = [1]
+
+    def forward(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:  # type: ignore[override]
+        return super().forward(x if bias is None else x + bias)
+
+
+SHIFTED = "def kernel(x, bias, weight):\n    return (x + bias) * weight + 1e-6\n"
+
+
+@pytest.mark.parametrize("bias", [ROWS[:1].expand(4, -1), ROWS.t().contiguous().t(), ROWS.repeat(1, 2)[:, ::2], ROWS])
+def test_inputs_may_lie_in_memory_in_any_way(bias: torch.Tensor) -> None:
+    model = torch.nn.Sequential(Shifted())
+    assert kernelswarm.apply(model, optimized(model[0], [ROWS, bias], SHIFTED), where="0").names == ("0",)
+
+
+def test_settings_that_are_objects_are_the_same_where_they_are_the_module_s_own() -> None:
+    model = torch.nn.Sequential(Shifted())
+    assert kernelswarm.apply(model, optimized(model[0], [ROWS]), where="0").names == ("0",)
+
+
+def test_a_call_like_the_last_does_not_compare_every_setting_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = Shifted()
+    result = optimized(module, [ROWS])
+    with torch.no_grad():
+        result.best(ROWS)
+        monkeypatch.setattr(calls, "difference", lambda module, traced: pytest.fail("the whole module was compared"))
+        result.best(ROWS)
+        assert calls_of(result) == 2
+
+
+def test_a_setting_that_changes_in_place_is_noticed() -> None:
+    searched, model = Shifted(), torch.nn.Sequential(Shifted())
+    model[0].config = searched.config
+    result = optimized(searched, [ROWS])
+    kernelswarm.apply(model, result, where="0")
+    before = calls_of(result)
+    with torch.no_grad():
+        model(ROWS)
+        model[0].steps.append(2)
+        model(ROWS)
+    assert calls_of(result) == before + 1
+
+
+def test_tracing_sees_the_module_itself() -> None:
+    model = torch.nn.Sequential(Scale(), torch.nn.Tanh())
+    kernelswarm.apply(model, optimized(Scale(), [ROWS]), where="0")
+    traced = torch.jit.trace(model, ROWS)
+    assert torch.equal(traced(ROWS), model(ROWS))
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else -x
+
+
+def test_what_cannot_be_traced_is_named_by_file_and_line() -> None:
+    place = rf"in line \d+ of {re.escape(__file__)} \(`return x \* 2 if x.sum\(\) > 0 else -x`\)"
+    with pytest.raises(kernelswarm.ProblemError, match=place):
+        problem_of(Branches(), [ROWS])
+
+
+class Masked(torch.nn.Module):
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None, *, scale: float = 2.0) -> torch.Tensor:
+        return x * scale if mask is None else x * mask
+
+
+MASKED = "calls = 0\ndef kernel(x):\n    global calls\n    calls += 1\n    return x * 2.0\n"
+
+
+@pytest.mark.parametrize("inputs", [[ROWS], [ROWS, None], {"x": ROWS, "scale": 2.0}])
+def test_none_is_an_argument_and_defaults_may_be_given_or_left_out(inputs: Any) -> None:
+    result = optimized(Masked(), inputs, MASKED)
+    for call in (lambda: result.best(ROWS), lambda: result.best(ROWS, None), lambda: result.best(ROWS, scale=2.0)):
+        assert torch.equal(call(), ROWS * 2)
+    assert calls_of(result) == 3
+    assert torch.equal(result.best(ROWS, ROWS), ROWS * ROWS) and torch.equal(result.best(ROWS, scale=3.0), ROWS * 3)
+    assert calls_of(result) == 3
+
+
+def test_errors_name_arguments_of_python_and_stand_alone() -> None:
+    async def fail() -> None:
+        raise kernelswarm.ProblemError("x.py: give it more (--minutes 2), or --max-tokens; see --help")
+
+    with pytest.raises(kernelswarm.InputError) as caught:
+        blocking(fail())
+    assert str(caught.value) == "x.py: give it more (minutes=2), or max_tokens; see --help"
+    assert caught.value.__context__ is None
+
+
+class Uncertain(torch.nn.Module):
+    """In training mode it draws random numbers."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        random.random()
+        return torch.nn.functional.dropout(x, 0.5, self.training) + torch.rand(1) * 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_random_numbers_stay_the_callers_own(fails: bool) -> None:
+    before, python = torch.get_rng_state(), random.getstate()
+    with pytest.raises(InputError) if fails else nullcontext():
+        problem_of(torch.nn.Sequential(Uncertain().eval(), Branches() if fails else Masked()), [ROWS])
+    assert torch.equal(torch.get_rng_state(), before) and random.getstate() == python
