@@ -1,8 +1,8 @@
 """One node by a model: prompt, limits, conversation, and the answer with everything that was asked on the way."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from ....knowledge import open_library
 from ....schemas import CandidateProposed, ModelCalled, SynthesisFailed, sha256
@@ -111,11 +111,11 @@ class Authoring:
         if self.toolbox is not None and not call.error:
             self.toolbox.turns += 1
 
-    @contextmanager
-    def _admit(self, prompt: int, answer: int) -> Iterator[int]:
+    @asynccontextmanager
+    async def _admit(self, prompt: int, answer: int) -> AsyncIterator[int]:
         """Both limits: the node's, which end a conversation, and the session's, which end its author's share."""
         self._check_node(prompt)
-        with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
+        async with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
             yield allowed
 
     def _check_node(self, prompt: int) -> None:

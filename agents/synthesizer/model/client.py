@@ -4,8 +4,8 @@ import asyncio
 import json
 import time
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal
 
 from autogen_core import CancellationToken, FunctionCall
@@ -33,8 +33,8 @@ from .wire import Wire
 
 Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
-Admit = Callable[[int, int], AbstractContextManager[int]]
-"""From the tokens of a request and the most of its answer to how long that may be; raises LimitReached."""
+Admit = Callable[[int, int], AbstractAsyncContextManager[int]]
+"""From the tokens of a request and the most of its answer to how long that may be; waits, or raises LimitReached."""
 ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
 """What the longest answer is called in a request."""
 
@@ -46,8 +46,8 @@ _FINISH: dict[Stop, FinishReasons] = {
 }
 
 
-@contextmanager
-def unlimited(prompt: int, answer: int) -> Iterator[int]:
+@asynccontextmanager
+async def unlimited(prompt: int, answer: int) -> AsyncIterator[int]:
     """Whatever is asked may be asked."""
     yield answer
 
@@ -151,7 +151,7 @@ class ModelClient(ChatCompletionClient):
         """One try, if what is left allows it; the answer may then be so long."""
         name = next(name for name in ANSWER_LIMITS if name in body)
         try:
-            with self._admit(estimated_tokens(canonical(body)), self._settings.max_tokens) as answer:
+            async with self._admit(estimated_tokens(canonical(body)), self._settings.max_tokens) as answer:
                 return await self._try({**body, name: answer}, attempt)
         except LimitReached as limit:
             raise ModelFault(Fault(kind="limit", message=str(limit), retryable=False)) from limit
