@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from model_server import Said
+from model_server import Failed, Said
 
 from kernelswarm.agents.synthesizer.model.spending import Ledger, LimitReached, Limits
 from kernelswarm.agents.synthesizer.model.surroundings import Surroundings
@@ -63,3 +63,41 @@ async def test_a_limit_names_what_is_spent_and_the_option():
     with pytest.raises(LimitReached, match=r"limit of 2,000 tokens .* request of 1,000 .*0 are used.*--max-tokens"):
         async with ledger.reserved(Limits(tokens=2_000), None, 1_000, 8_000):
             pass
+
+
+@pytest.mark.parametrize("broken", [Said("y" * 3_000, cut=True), Said("y" * 3_000, error="overloaded_error")], ids=repr)
+async def test_an_answer_that_breaks_off_is_paid_for_as_far_as_it_came(server, ask, make_request, good, broken):
+    server.script, ledger = [broken, Said(good)], Ledger()
+    answer = await ask().backend.converse(make_request(model=MODEL), Surroundings(ledger=ledger))
+    call = answer.calls[0]
+    assert call.error and call.estimated and call.input_tokens > 0 and call.output_tokens >= 500
+    assert call.cost == pytest.approx(call.input_tokens * 4e-6 + call.output_tokens * 20e-6) and call.price_date
+    assert ledger.spent.tokens == sum(call.input_tokens + call.output_tokens for call in answer.calls)
+
+
+@pytest.mark.parametrize("lost", [Failed(hang=True), Failed(drop=True)], ids=["hangs", "drops"])
+async def test_a_request_without_an_answer_counts_by_an_estimate(server, ask, make_request, lost, replayed):
+    server.script, request = [lost], make_request(model=MODEL)
+    answer = await ask(attempts=1, timeout_s=0.2).backend.converse(request, Surroundings())
+    call = answer.calls[0]
+    assert call.estimated and call.input_tokens == pytest.approx(len(call.request) / 3, rel=0.01)
+    assert call.output_tokens == 0 and call.cost > 0
+    await replayed(answer, request)
+
+
+async def test_a_request_that_was_refused_or_not_sent_costs_nothing(server, ask, make_request):
+    server.script = [Failed(529, "overloaded_error", "later")]
+    answers = [await ask(attempts=1).backend.synthesize(make_request(model=MODEL))]
+    answers.append(await ask(attempts=1, url="http://127.0.0.1:9").backend.synthesize(make_request(model=MODEL)))
+    calls = [answer.calls[0] for answer in answers]
+    assert [(call.input_tokens, call.output_tokens, call.cost, call.estimated) for call in calls] == [
+        (0, 0, None, False)
+    ] * 2
+
+
+async def test_broken_answers_cannot_pass_a_limit(server, ask, make_request):
+    server.answer = lambda body: Said("y" * 60_000, cut=True)
+    ledger, limits = Ledger(), Limits(tokens=50_000)
+    asked = ask(attempts=9)
+    answer = await asked.backend.converse(make_request(model=MODEL), Surroundings(limits=limits, ledger=ledger))
+    assert answer.failed.exhausted and len(server.bodies) < 9 and ledger.spent.tokens <= 50_000

@@ -19,10 +19,11 @@ from autogen_core.models import (
     RequestUsage,
 )
 from autogen_core.tools import Tool, ToolSchema
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ....schemas import KernelswarmError, ModelCalled
-from .cleaned import cleaned
+from .cleaned import cleaned, counted
 from .faults import Fault, ModelFault
 from .prices import Price
 from .reply import Reply, Stop, Usage
@@ -166,7 +167,7 @@ class ModelClient(ChatCompletionClient):
             fault = self._endless() if isinstance(error, TimeoutError) else self._wire.fault(error)
             if fault is None:
                 raise self._defect(error) from None
-            self._record(self._failed_call(body, attempt, _since(begin), fault))
+            self._record(self._failed_call(body, attempt, _since(begin), fault, self._wasted(body, fault)))
             return fault
         self._record(self._call(body, attempt, _since(begin), reply))
         self._wire.keep(reply)
@@ -175,7 +176,17 @@ class ModelClient(ChatCompletionClient):
     def _endless(self) -> Fault:
         seconds, url = self._settings.longest_answer_s, public_url(self._settings.url)
         message = f"the answer of {url} did not end within {seconds:g} s: the server goes on sending"
-        return Fault(kind="timeout", message=message, retryable=False)
+        return Fault(kind="timeout", message=message, retryable=False, was_sent=True)
+
+    def _wasted(self, body: dict[str, Any], fault: Fault) -> Usage | None:
+        """Tokens of a try that failed, as far as it is paid for: an answer that broke off is, as far as it came."""
+        streamed = self._wire.streamed()
+        if streamed is not None:
+            longest = next(body[name] for name in ANSWER_LIMITS if name in body)
+            return counted(replace(streamed, output_tokens=min(streamed.output_tokens, longest)))
+        if not fault.was_sent:
+            return None
+        return Usage(input_tokens=estimated_tokens(canonical(body)), output_tokens=0, is_estimated=True)
 
     def _defect(self, error: Exception) -> KernelswarmError:
         """An error that is nobody's fault but ours, without what it may hold of a request's head."""
@@ -204,15 +215,23 @@ class ModelClient(ChatCompletionClient):
             attempt=attempt,
         )
 
-    def _failed_call(self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault) -> ModelCalled:
+    def _failed_call(
+        self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault, wasted: Usage | None
+    ) -> ModelCalled:
+        usage = wasted or Usage(input_tokens=0, output_tokens=0)
         return ModelCalled(
             backend=self._settings.vendor.name,
             model=self._model,
             request=self._settings.redact(canonical(body)),
             completion="",
             stop_reason="error",
-            input_tokens=0,
-            output_tokens=0,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            estimated=usage.is_estimated,
+            cost=self._cost(usage) if wasted else None,
+            price_date=self._price.date if wasted and self._price else "",
             latency_ms=latency_ms,
             error=f"{fault.kind}: {fault.message}",
             attempt=attempt,

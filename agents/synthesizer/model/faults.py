@@ -24,6 +24,8 @@ class Fault(Schema, frozen=True, kw_only=True):
     """Whether the same request may work later."""
     wait_s: float | None = None
     """Pause that the server asked for, seconds; None if it did not say."""
+    was_sent: bool = False
+    """Whether the server had the whole request: it may be paid for, though no answer came."""
 
 
 class ModelFault(Exception):
@@ -52,14 +54,16 @@ def classify(error: Exception, sdk: ModuleType, model: str, settings: Settings) 
         return _status_fault(error, model, settings)
     if isinstance(error, sdk.APITimeoutError | httpx2.TimeoutException):
         message = f"no answer from {url} within {settings.timeout_s:g} s: the model is slow or the network hangs"
-        return Fault(kind="timeout", message=message, retryable=True)
+        return Fault(kind="timeout", message=message, retryable=True, was_sent=_was_sent(error))
     if isinstance(error, BrokenStream | httpx2.RemoteProtocolError):
         message = f"the answer of {url} broke off ({error}): the connection or the server failed half-way"
-        return Fault(kind="broken_stream", message=settings.redact(message), retryable=True)
+        return Fault(kind="broken_stream", message=settings.redact(message), retryable=True, was_sent=True)
     if isinstance(error, sdk.APIConnectionError | httpx2.HTTPError):
-        cause = f" ({error.__cause__})" if error.__cause__ else ""
-        message = f"cannot reach {url}{cause}: check the network and {variable}"
-        return Fault(kind="connection", message=settings.redact(message), retryable=True)
+        cause = error.__cause__ or error
+        # Some say nothing but what they are.
+        reason = str(cause) or type(cause).__name__
+        message = f"cannot reach {url} ({reason}): check the network and {variable}"
+        return Fault(kind="connection", message=settings.redact(message), retryable=True, was_sent=_was_sent(error))
     if isinstance(error, MalformedAnswer | JSONDecodeError | sdk.APIResponseValidationError):
         message = f"{url} answered with something that is not a message ({error}): is {variable} right?"
         return Fault(kind="malformed", message=settings.redact(message), retryable=True)
@@ -67,6 +71,11 @@ def classify(error: Exception, sdk: ModuleType, model: str, settings: Settings) 
         message = f"{url} broke the answer off with an error ({error.message}): try later"
         return Fault(kind="server", message=settings.redact(message), retryable=True)
     return None
+
+
+def _was_sent(error: Exception) -> bool:
+    """Whether it was the answer that could not be read, not the request that could not be sent."""
+    return isinstance(error.__cause__ or error, httpx2.ReadTimeout | httpx2.ReadError | httpx2.RemoteProtocolError)
 
 
 Sentence = Callable[[str, str, Settings], str]
