@@ -95,6 +95,17 @@ async def test_a_redirect_takes_nothing_elsewhere(converse, server, status):
     assert not answer.failed.retryable
 
 
+@pytest.mark.parametrize("option", ["", "--base-url"])
+async def test_a_fault_names_what_the_address_was_given_by(converse, option):
+    answer = await converse(Failed(200, body=b"<html>"), attempts=1, url_option=option)
+    assert f"is {option} right?" in answer.failed.reason or (not option and "_BASE_URL right?" in answer.failed.reason)
+
+
+async def test_a_connection_without_a_reason_says_what_it_was(converse, server, ask, make_request):
+    answer = await ask(url="http://127.0.0.1:9", attempts=1).backend.synthesize(make_request())
+    assert "()" not in answer.failed.reason and "cannot reach http://127.0.0.1:9 (" in answer.failed.reason
+
+
 async def test_an_answer_without_an_end_is_cut_off(converse, server):
     answer = await converse(Said("and so on", endless=True), longest_answer_s=0.3)
     assert "did not end within 0.3 s" in answer.failed.reason and len(server.bodies) == 1
