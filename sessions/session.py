@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from ..agents.synthesizer.authors import spelled
+from ..agents.synthesizer.authors import asks_a_model, spelled
 from ..bus import Bus
 from ..schemas import (
     Envelope,
@@ -93,6 +93,8 @@ async def open_session(
         awaits_verdicts=True,
         compares_late=True,
         passes_over_slower=True,
+        heeds_authors=True,
+        trial_nodes=FAILURES_ALIKE if len(options.authors) == 1 and asks_a_model(options.synthesizer) else 0,
         spent_s=round(spent_s, 1),
         version=version,
     )

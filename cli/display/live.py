@@ -12,6 +12,7 @@ from ...schemas import (
     DEADLINE,
     FINISHED,
     IDLE,
+    AuthorBenched,
     BaselinesMeasured,
     Envelope,
     Event,
@@ -167,6 +168,8 @@ class Lines:
                 return f"{envelope.node} {intent + parent:<16} {event.summary}"
             case StopRequested() if self._search:
                 return time_text(event.reason, self._search.graph)
+            case AuthorBenched():
+                return event.sentence
             case SkillDistilled():
                 return f"skill {event.skill.id}"
         return ""

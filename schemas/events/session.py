@@ -102,6 +102,12 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     compares_late: bool = False
     """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
+    heeds_authors: bool = False
+    """Whether the planner says when one of several authors gets no more nodes, and prompts name the session's own
+    baseline. Older sessions did neither."""
+    trial_nodes: int = 0
+    """Nodes under way, at most, until one has a candidate: an author that asks a model and cannot work would be paid
+    for all drafts. 0: no bound, as in older sessions, and for other authors."""
     spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 

@@ -87,6 +87,14 @@ async def test_calls_of_tools_in_one_answer_are_bounded(converse):
     assert len(called) == MOST_CALLS + 1 and answer.candidate is not None
 
 
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+@pytest.mark.parametrize("call", [("submit", '{"source": "import'), ("nothing_like_it", {})], ids=["broken", "unknown"])
+async def test_a_model_that_cannot_call_tools_is_asked_three_times(converse, server, call):
+    answer = await converse(*[Said(tools=(call,))] * 20)
+    assert "no call of a tool could be carried out in 3 answers" in answer.failed.reason and len(server.bodies) == 3
+    assert not answer.failed.retryable
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_takes_nothing_elsewhere(converse, server, status):
     moved = Failed(status, "moved", "there", headers={"location": f"{server.url}/elsewhere"})

@@ -23,7 +23,7 @@ _ROLE = """\
 You are one of several engineers who search for the fastest correct kernel for a PyTorch operator on one machine. You
 get the reference, facts about the machine, what was tried and measured, and one task. You answer with one candidate
 file. It is compiled, verified on private inputs against a float64 reference, and timed in alternation with eager
-PyTorch and torch.compile; its speedup over the better of them is its worth. A wrong or dishonest candidate is worth
+PyTorch and torch.compile; its speedup over {against} is its worth. A wrong or dishonest candidate is worth
 nothing.
 
 # How to answer
@@ -31,6 +31,9 @@ Where you have tools, look up what you need, try drafts with `compile` and `chec
 Tools are bounded, and each result says what is left. Without tools: first one or two sentences, the idea and why it
 should be faster, then the complete file in exactly one ```python block, and nothing after it. Always the whole file,
 never a part or a patch."""
+
+_AGAINST = {"best": "the better of them", "eager": "eager PyTorch", "compile": "torch.compile"}
+"""What a speedup counts against, by the session's option."""
 
 _PROCESSOR_EMPHASES = (
     "the fewest bytes moved: fuse everything that can share a pass",
@@ -124,7 +127,7 @@ def query_of(request: Request, library: Library) -> Query:
 
 def _system(request: Request, library: Library) -> str:
     rules = library.constraints(request.language)
-    return "\n\n".join([_ROLE, *(_document(rule) for rule in rules)])
+    return "\n\n".join([_ROLE.replace("{against}", _AGAINST[request.against]), *(_document(rule) for rule in rules)])
 
 
 def _session(request: Request) -> list[Part]:
