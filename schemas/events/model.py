@@ -35,6 +35,9 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
     """When that price was looked up; empty where there is none."""
     estimated: bool = False
     """Whether the server did not count the tokens, or not all: then they are counted by characters."""
+    context: int = 0
+    """Tokens of the longest request with its answer that the price table names for the model, which bounds its prompt;
+    0 if it names none."""
     role: str = ""
     """Who asked, where it was not the author: ``analyst``, ``planner``, ``distiller``, ``deep_search``,
     ``context_memory``."""

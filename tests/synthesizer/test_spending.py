@@ -8,7 +8,7 @@ from model_server import Failed, Said
 
 from kernelswarm.agents.synthesizer.model.spending import Ledger, LimitReached, Limits
 from kernelswarm.agents.synthesizer.model.surroundings import Surroundings
-from kernelswarm.schemas import ModelCalled
+from kernelswarm.schemas import ModelCalled, Skill
 
 MODEL = "claude-opus-5-5"
 """4 and 20 US dollars for a million tokens: an answer of 32,000 may cost 0.64."""
@@ -93,6 +93,22 @@ async def test_a_request_that_was_refused_or_not_sent_costs_nothing(server, ask,
     assert [(call.input_tokens, call.output_tokens, call.cost, call.estimated) for call in calls] == [
         (0, 0, None, False)
     ] * 2
+
+
+@pytest.mark.parametrize("context", [8_192, 16_384])
+async def test_a_small_context_bounds_prompt_and_answer(server, ask, make_request, good, replayed, tmp_path, context):
+    entry = f'"local" = {{ input = 0, output = 0, context = {context} }}'
+    (tmp_path / "prices.toml").write_text(f"[models]\n{entry}\n")
+    like = {"pool": "cpu", "platform": "cpu", "operators": (), "dtype": "float32", "sizes": ()}
+    lessons = ((f"s{n}", f"{n}" + "long " * 8_000) for n in range(3))
+    skills = tuple(Skill(id=name, title=name, text=text, **like) for name, text in lessons)
+    server.script, request = [Said(good)], make_request(model="local", skills=skills)
+    answer = await ask().backend.converse(request, Surroundings(desk=object(), home=tmp_path))
+    (body,) = server.requests
+    call = answer.calls[0]
+    assert len(call.request) / 3 + body["max_tokens"] <= context + 10 and body["max_tokens"] >= 2_000
+    assert "Left out for lack of room" in call.request and "tools" not in body and call.context == context
+    await replayed(answer, request)
 
 
 async def test_broken_answers_cannot_pass_a_limit(server, ask, make_request):

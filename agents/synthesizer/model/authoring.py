@@ -20,6 +20,9 @@ from .surroundings import Surroundings
 from .toolbox import NODE_LIMITS, NodeLimits, Toolbox
 from .wire import Wire
 
+TOOLS_CONTEXT = 32_000
+"""A model whose context has fewer tokens is offered no tools: their results would leave no room for the file."""
+
 
 class Authoring:
     """Asks one model for the candidate of one request."""
@@ -37,6 +40,7 @@ class Authoring:
     ) -> None:
         self._model, self._settings, self._price = model, settings, price
         self._request, self._around, self._limits = request, surroundings, limits
+        self._context = price.context if price is not None else 0
         self._records: list[Record] = []
         self._client = ModelClient(
             *(wire, model, settings, self._record),
@@ -54,7 +58,14 @@ class Authoring:
         """The candidate, or why there is none."""
         try:
             condensed = "" if self._subagents is None else await self._subagents.condensed(self._request)
-            prompt = await asyncio.to_thread(compose, self._request, self._library, condensed=condensed)
+            prompt = await asyncio.to_thread(
+                compose,
+                self._request,
+                self._library,
+                condensed=condensed,
+                context=self._context,
+                answer=self._settings.max_tokens,
+            )
             self._records.append(prompt.retrieved)
             async with asyncio.timeout(self._limits.seconds + self._settings.longest_answer_s):
                 ended = await self._converse(prompt)
@@ -82,7 +93,7 @@ class Authoring:
         return await converse(self._client, prompt, accept=self._accept)
 
     def _open_toolbox(self) -> Toolbox | None:
-        if self._around.desk is None:
+        if self._around.desk is None or 0 < self._context < TOOLS_CONTEXT:
             return None
         agents = self._subagents
         search = agents.search if agents is not None and agents.has(DEEP_SEARCH, self._request) else None

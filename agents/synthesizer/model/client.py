@@ -28,7 +28,7 @@ from .faults import Fault, ModelFault
 from .prices import Price
 from .reply import Reply, Stop, Usage
 from .settings import Settings, public_url
-from .spending import LimitReached
+from .spending import LEAST_ANSWER, LimitReached
 from .tokens import estimated_tokens
 from .wire import Wire
 
@@ -75,6 +75,7 @@ class ModelClient(ChatCompletionClient):
     ) -> None:
         """``admit`` bounds what is asked; ``jitter`` in [0, 1) spreads the pauses of many workers."""
         self._admit, self._price = admit, price
+        self._context = price.context if price is not None else 0
         self._wire, self._model, self._settings = wire, model, settings
         self._record, self._sleep, self._jitter = record, sleep, jitter
         self._total = RequestUsage(prompt_tokens=0, completion_tokens=0)
@@ -152,7 +153,11 @@ class ModelClient(ChatCompletionClient):
         """One try, if what is left allows it; the answer may then be so long."""
         name = next(name for name in ANSWER_LIMITS if name in body)
         try:
-            async with self._admit(estimated_tokens(canonical(body)), self._settings.max_tokens) as answer:
+            asked, longest = estimated_tokens(canonical(body)), self._settings.max_tokens
+            if self._context:
+                # Servers refuse a request whose longest answer does not fit; by the estimate it may, just.
+                longest = min(longest, max(LEAST_ANSWER, self._context - asked))
+            async with self._admit(asked, longest) as answer:
                 return await self._try({**body, name: answer}, attempt)
         except LimitReached as limit:
             raise ModelFault(Fault(kind="limit", message=str(limit), retryable=False)) from limit
@@ -213,6 +218,7 @@ class ModelClient(ChatCompletionClient):
             price_date=self._price.date if self._price else "",
             latency_ms=latency_ms,
             attempt=attempt,
+            context=self._context,
         )
 
     def _failed_call(
@@ -235,6 +241,7 @@ class ModelClient(ChatCompletionClient):
             latency_ms=latency_ms,
             error=f"{fault.kind}: {fault.message}",
             attempt=attempt,
+            context=self._context,
         )
 
     def _cost(self, usage: Usage) -> float | None:

@@ -89,6 +89,8 @@ def compose(
     condensed: str = "",
     session_tokens: int = SESSION_TOKENS,
     step_tokens: int = STEP_TOKENS,
+    context: int = 0,
+    answer: int = 0,
 ) -> Prompt:
     """The prompt of ``request``.
 
@@ -98,13 +100,22 @@ def compose(
         condensed: What a context memory made of the trajectory and the siblings; it stands in their place.
         session_tokens: Most of the session's text.
         step_tokens: Most of the step's text.
+        context: Most tokens of the model's request with its answer; 0 if that is not known.
+        answer: Of them, those to leave for the answer, but no more than half.
     """
     library = library or open_library(request.pool, request.hardware.isa)
     query = query_of(request, library)
     hits = library.search(query, limit=DOCUMENTS)
+    system = _system(request, library)
+    left = context - min(answer, context // 2) - estimated_tokens(system)
+    if context:
+        session_tokens = min(session_tokens, left * SESSION_TOKENS // (SESSION_TOKENS + STEP_TOKENS))
+    session = _within(_session(request), session_tokens)
+    if context:
+        step_tokens = min(step_tokens, left - estimated_tokens(session))
     return Prompt(
-        system=_system(request, library),
-        session=_within(_session(request), session_tokens),
+        system=system,
+        session=session,
         step=_within(_step(request, [hit.document for hit in hits], condensed), step_tokens),
         retrieved=library.retrieved("prompt", query, hits),
     )
