@@ -72,8 +72,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Candidate files handed in by the user, for the backend ``given``: each is judged once."""
     evaluation: bool = False
     """Whether it only judges one of ``candidates``: then it teaches no skill, as older evaluations did."""
-    failures_alike: int = 0
-    """So many syntheses fail alike in a row when it stops. Older sessions (0) went on, and counted these as nodes."""
+    failures_alike: int = 0  # so many syntheses fail alike in a row when it stops; older (0) went on, counting them
     hopeless_below: float = 0.0
     """A correct candidate whose interval ends below this speedup is not timed again in the end; and a search
     out of minutes confirms its best without waiting for what is under way. Older (0) timed all again, and waited."""
@@ -99,15 +98,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     awaits_verdicts: bool = False
     """Whether a search of few candidates improves none before its drafts are judged, the last ones deepen the best, and
     one that is out of minutes waits for what is under way until it has a candidate that may win."""
-    compares_late: bool = False
-    """Whether its best is timed with a baseline that joined since, where no candidate has hope of a win beside that."""
+    compares_late: bool = False  # its best is timed with a baseline that joined since, if none has hope beside that
     passes_over_slower: bool = False  # for an untimed finalist, who is surely slower in ordinary processes: as its best
-    heeds_authors: bool = False
-    """Whether the planner says when one of several authors gets no more nodes, and prompts name the session's own
-    baseline. Older sessions did neither."""
-    trial_nodes: int = 0
-    """Nodes under way, at most, until one has a candidate: an author that asks a model and cannot work would be paid
-    for all drafts. 0: no bound, as in older sessions, and for other authors."""
+    heeds_authors: bool = False  # says who gets no more nodes; prompts name its own baseline. Older: neither
+    trial_nodes: int = 0  # most under way until one has a candidate: for an author that costs money. 0: no bound
     spent_s: float = 0.0  # of its minutes that were over when it was opened; older sessions do not say so
     version: str = ""  # of kernelswarm, that opened it
 
