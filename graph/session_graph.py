@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ..schemas import (
+    AuthorBenched,
     BaselinesMeasured,
     ChoiceMade,
     ChoicesOffered,
@@ -26,7 +27,7 @@ _OF_THE_SESSION = frozenset(
     (
         *(SessionOpened, BaselinesMeasured, StopRequested, SessionClosed),
         # The node that they name may not be planned yet, or ever.
-        *(ModelCalled, RoleDecided, ChoicesOffered, ChoiceMade),
+        *(ModelCalled, RoleDecided, ChoicesOffered, ChoiceMade, AuthorBenched),
     )
 )
 """What is about no node, whatever it names."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
+from ..agents.synthesizer.authors import asks_a_model
 from ..agents.synthesizer.backend import GIVEN
 from ..agents.synthesizer.role_models import split_models
 from ..graph.inheritance import LoggedEvent, is_diagnosis
@@ -36,7 +37,8 @@ class ForkPoint:
         if chosen.get("policy", was.policy) == was.policy:
             inherited["policy_options"] = dict(was.policy_options)
         if chosen.get("synthesizer", before) == before:
-            inherited |= {"model": was.model, "base_url": was.base_url}
+            # Older sessions of authors that ask none may hold a model.
+            inherited |= {"model": was.model if asks_a_model(before) else "", "base_url": was.base_url}
         options = SearchOptions(**(inherited | chosen))
         return replace(options, model=self._models(options.model))
 

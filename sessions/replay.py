@@ -24,6 +24,7 @@ from ..agents.planner.state import PlannerState
 from ..graph.inheritance import LoggedEvent
 from ..graph.session_graph import DECISIVE, SearchGraph
 from ..schemas import (
+    AuthorBenched,
     Bottleneck,
     CandidateProfiled,
     ChoiceMade,
@@ -62,6 +63,7 @@ SAYS: Mapping[type[Event], str] = {
     NodePlanned: "planner",
     ConfirmationPlanned: "planner",
     SessionClosed: "planner",
+    AuthorBenched: "planner",
     NodeDiagnosed: "analyst",
     RoleDecided: "model",
     SkillDistilled: "distiller",

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ..agents.synthesizer.backend import BACKENDS, Request, open_backend
 from ..agents.synthesizer.model.backend import ModelBackend
 from ..agents.synthesizer.model.desk import DeskError
+from ..agents.synthesizer.model.prices import Price
 from ..agents.synthesizer.model.settings import Settings
 from ..agents.synthesizer.model.surroundings import Surroundings
 from ..agents.synthesizer.request import request_of
@@ -128,7 +129,9 @@ class _Conversation:
             open_client=lambda name, record: self._open_client(name, record, tape),
         )
         wire = TapedWire(backend.open_wire(None, first.model, settings), tape)
-        authoring = Authoring(wire, first.model, settings, None, self._request, around, _no_pause)
+        # What it cost is recorded; its context bounded the prompt.
+        price = Price(input=0, output=0, read=0, write=0, context=first.context) if first.context else None
+        authoring = Authoring(wire, first.model, settings, price, self._request, around, _no_pause)
         if authoring.toolbox is not None:
             box = authoring.toolbox
             box.tools = [TapedTool(tool, tape) for tool in box.tools]

@@ -219,7 +219,8 @@ def given(choices: Mapping[str, Any]) -> dict[str, Any]:
         if name not in HELP:
             raise TypeError(f"there is no option {name!r}: {near_miss(name, HELP)}there is {', '.join(sorted(HELP))}")
     fields = {name: value for name, value in choices.items() if value not in (None, "", ())}
-    if author := fields.pop("author", ""):
+    fields.pop("author", None)
+    if (author := choices.get("author")) is not None:  # an empty one is refused, as any other that is none
         fields.setdefault("synthesizer", author)
     sources = fields.get("seed_from", ())
     names = sources.split(",") if isinstance(sources, str) else sources

@@ -4,7 +4,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from ..agents.synthesizer.authors import spelled
+from ..agents.synthesizer.authors import asks_a_model, spelled
 from ..bus import Bus
 from ..schemas import (
     Envelope,
@@ -97,6 +97,8 @@ async def open_session(
         asks_by_problem=True,
         names_one_limit=True,
         opens_tasks=True,
+        heeds_authors=True,
+        trial_nodes=FAILURES_ALIKE if len(options.authors) == 1 and asks_a_model(options.synthesizer) else 0,
         spent_s=round(spent_s, 1),
         version=version,
     )

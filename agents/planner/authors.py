@@ -1,6 +1,6 @@
 """Which author writes the next node where there are several: by shares, as far as they have something to give."""
 
-from ...schemas import OUTSIDE, AuthorShare, NodeDiagnosed, SessionOpened, Verdict
+from ...schemas import OUTSIDE, AuthorBenched, AuthorShare, Intent, NodeDiagnosed, SessionOpened, Verdict
 from .state import AuthorRecord, PlannedNode, PlannerState
 
 BENCHED_AFTER = 20
@@ -72,7 +72,21 @@ def count_outcome(state: PlannerState, node: PlannedNode, event: NodeDiagnosed) 
         record.alike = record.alike + 1 if node.failure == record.reason else 1
         record.reason = node.failure
     fails_alike = 0 < opened.failures_alike <= record.alike
-    record.is_out = record.is_out or event.exhausted or fails_alike or record.failures >= BENCHED_AFTER
+    is_out = event.exhausted or fails_alike or record.failures >= BENCHED_AFTER
+    if is_out and not record.is_out and opened.heeds_authors:
+        benched = AuthorBenched(
+            author=node.plan.synthesizer, reason=node.failure, exhausted=event.exhausted, failures=record.failures
+        )
+        state.benched.append(benched)
+    record.is_out = record.is_out or is_out
+
+
+def is_on_trial(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether as many nodes are under way as the session allows until one of them has a candidate."""
+    if not 0 < opened.trial_nodes <= len(state.in_flight):
+        return False
+    written = (node for node in state.own() if node.plan.intent is not Intent.remeasure)
+    return not any(node.verdict is not None and not node.synthesis_failed for node in written)
 
 
 def all_out(state: PlannerState, opened: SessionOpened) -> bool:

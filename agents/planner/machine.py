@@ -25,7 +25,7 @@ from ...schemas import (
     Verdict,
 )
 from .aims import aim_of, note_floor, reached, seeming
-from .authors import all_out, count_outcome, has_shares, next_author, writers
+from .authors import all_out, count_outcome, has_shares, is_on_trial, next_author, writers
 from .choices import asks_a_model, candidates, chosen, offer
 from .closing import closing
 from .dispatch import dispatch_plan
@@ -177,7 +177,8 @@ def _patience(opened: SessionOpened) -> int:
 def _next(state: PlannerState, planned: int = 0) -> list[Decision]:
     """Plan more, or confirm, or close; ``planned`` are in answer to the same event already."""
     assert state.opened is not None
-    decisions: list[Decision] = []
+    decisions = [Decision(benched) for benched in state.benched[state.benched_said :]]
+    state.benched_said = len(state.benched)
     if not state.finishing and not state.confirming and (finalist := seeming(state, state.opened)):
         decisions += _confirming(state, [finalist])
     if not state.finishing:
@@ -222,6 +223,8 @@ def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
         return True
     if opened.origin is not None and all(node.verdict is None for node in planned):
         return False  # what a fork goes on from is to be measured here first
+    if is_on_trial(state, opened):
+        return False
     if has_shares(opened) and not writers(state, opened) and not all_out(state, opened):
         return False  # what is left of the budget is for outside authors, who are at work
     width = int(opened.policy_options.get("width", WIDTH))

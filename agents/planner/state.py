@@ -4,7 +4,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ...schemas import Advice, Interval, NodeChoice, NodePlanned, SessionOpened, ShapeSpeedup, Verdict
+from ...schemas import Advice, AuthorBenched, Interval, NodeChoice, NodePlanned, SessionOpened, ShapeSpeedup, Verdict
 
 NOISE = 1.01
 """A ratio up to this says nothing: neither progress of a search, nor a finalist worth more samples."""
@@ -178,6 +178,10 @@ class PlannerState:
     """Syntheses in a row that failed for that reason."""
     authors: dict[str, AuthorRecord] = field(default_factory=dict)
     """Of several authors what became of the nodes of each, by backend; empty where there is one."""
+    benched: list[AuthorBenched] = field(default_factory=list)
+    """Of several authors those that get no more nodes, first to last; older sessions do not say so."""
+    benched_said: int = 0
+    """Of them, those that were said."""
     unmade: int = 0
     """Nodes of theirs that no candidate came of: with several authors these cost no budget."""
     starts: tuple[str, ...] = ()

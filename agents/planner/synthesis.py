@@ -49,8 +49,9 @@ def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClose
         return closed
     judged = [node for node in state.own() if node.verdict is not None and not node.synthesis_failed]
     closed = replace(closed, candidates=len(judged))
+    benched = [author.sentence for author in state.benched if not author.exhausted]
     if closed.best:
-        return closed
+        return replace(closed, detail="; ".join([closed.detail, *benched])) if benched else closed
     if closed.reason == REFERENCE_DIED:
         return replace(closed, detail=f"no win found: {state.obstacle}")
     if judged:

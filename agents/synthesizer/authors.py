@@ -35,13 +35,16 @@ def parse_authors(text: str, model: str = "", base_url: str = "") -> tuple[Autho
     Raises:
         InputError: there is no such author, a share is no number from 1 to 100, or a model or an address fits none.
     """
-    shares = [_share(part) for part in text.split(",") if part.strip()]
-    if not shares:
+    parts = text.split(",")
+    if not any(part.strip() for part in parts):
         raise InputError(f"no author: choose {_choices()}")
+    if not all(part.strip() for part in parts):
+        raise InputError(f"authors {text!r}: a name is missing beside a comma; choose {_choices()}")
+    shares = [_share(part) for part in parts]
     names = [name for name, _ in shares]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"author {user_name(name)!r} is named twice: give it one share, as in {name}:2")
+            raise InputError(f"author {user_name(name)!r} is named twice: give it one share, as in {user_name(name)}:2")
     for_authors, for_roles = split_models(model)
     models = _models(names, for_authors)
     # A server that only roles ask is theirs.
@@ -158,7 +161,11 @@ def _models(names: Sequence[str], model: str) -> dict[str, str]:
         if len(asking) > 1:
             spelling = ",".join(f"{name}=NAME" for name in asking)
             raise InputError(f"model {model!r}: several authors ask one; write {spelling}")
-        # Without an author that asks one it means nothing, as it always did.
+        if not asking:
+            raise InputError(
+                f"model {model!r}: none of {_spelled_names(names)} asks a model; add --author anthropic or openai, or "
+                f"write ROLE=NAME with one of {', '.join(MODEL_ROLES)}"
+            )
         return dict.fromkeys(asking, model)
     pairs = [part.strip().partition("=") for part in model.split(",") if part.strip()]
     for name, equals, value in pairs:

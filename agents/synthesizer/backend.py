@@ -84,6 +84,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """Model of a language-model backend; empty for its default, and for the others."""
     base_url: str = ""
     """Address of the model's server, where the session names one."""
+    against: str = "best"
+    """What its speedup counts against, for a model to know: ``best``, ``compile`` or ``eager``."""
     given: tuple[str, ...] = ()
     """Candidate files that the user handed in; only the backend ``given`` looks at them."""
     asks_by_problem: bool = False

@@ -45,6 +45,7 @@ def request_of(
         skills=opened.skills,
         model=author.model,
         base_url=author.base_url,
+        against=opened.against if opened.heeds_authors else "best",
         given=opened.candidates,
         asks_by_problem=opened.asks_by_problem,
     )

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...graph.tasks import SessionTasks
-from ...schemas import BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
+from ...schemas import AuthorBenched, BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
 from ...sessions.private_inputs import without_seeds
 from ...sessions.swarm import Swarm
 from .summary import times_text
@@ -81,6 +81,8 @@ class Dashboard:
         """The dashboard is drawn from the graph; only the turning points are noted."""
         if isinstance(event, BaselinesMeasured):
             self._measured = self._clock()
+        elif isinstance(event, AuthorBenched):
+            self.say(event.sentence)
         elif isinstance(event, SessionClosed):
             self._notice = "closed; writing down what was learned"
 

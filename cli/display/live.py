@@ -12,6 +12,7 @@ from ...schemas import (
     DEADLINE,
     FINISHED,
     IDLE,
+    AuthorBenched,
     BaselinesMeasured,
     Envelope,
     Event,
@@ -168,6 +169,8 @@ class Lines:
                 return f"{envelope.node} {intent + parent:<16} {without_seeds(event.summary)}"
             case StopRequested() if self._search:
                 return time_text(event.reason, self._search.graph)
+            case AuthorBenched():
+                return event.sentence
             case SkillDistilled():
                 return f"skill {event.skill.id}"
         return ""

@@ -1,6 +1,6 @@
 """Every event that can be said, one family per file. Adding one means adding a file and naming it here."""
 
-from .author import GENERATOR, USER_NAMES, AuthorShare, user_name, user_names
+from .author import GENERATOR, USER_NAMES, AuthorBenched, AuthorShare, user_name, user_names
 from .base import Event
 from .baseline import BaselinesMeasured
 from .candidate import CandidateProposed, Config, SynthesisFailed
@@ -43,6 +43,7 @@ __all__ = [
     "OUTSIDE",
     "REFERENCE_DIED",
     "USER_NAMES",
+    "AuthorBenched",
     "AuthorShare",
     "BaselinesMeasured",
     "CandidateChecked",

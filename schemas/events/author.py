@@ -1,6 +1,7 @@
 """Who writes a session's candidates."""
 
 from ..base import Schema
+from .base import Event
 
 GENERATOR = "generator"
 """What users call the author that needs no model; events and the log say ``playbook``."""
@@ -31,3 +32,22 @@ class AuthorShare(Schema, frozen=True, kw_only=True):
     """Model that it asks; empty for its default, and for authors that ask none."""
     base_url: str = ""
     """Address of the server that it asks, without credentials; empty: the worker's environment says it."""
+
+
+class AuthorBenched(Event, frozen=True, kw_only=True, tag="author.benched.v1"):
+    """One of several authors gets no more nodes of the session: its share goes to the others."""
+
+    author: str
+    """Backend, as in NodePlanned."""
+    reason: str
+    """Why its last node has no candidate."""
+    exhausted: bool = False
+    """Whether it has nothing new to propose, or no money left; else it failed on and on."""
+    failures: int = 0
+    """Its nodes in a row without a candidate."""
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        failed = f"after {self.failures} nodes in a row without a candidate" if not self.exhausted else "any more"
+        return f"the author {user_name(self.author)} gets no nodes {failed}: {self.reason}"

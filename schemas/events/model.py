@@ -29,11 +29,15 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
     """The answer as its provider wants it back with the results of tools, JSON; empty where it is only text and calls
     of tools."""
     cost: float | None = None
-    """US dollars by the price of the day; None if no price is known. A failed call costs nothing."""
+    """US dollars by the price of the day; None if no price is known. A failed call costs what came of its answer, by an
+    estimate, and its request where the server had it; else None. Older failed calls: None, with no tokens."""
     price_date: str = ""
     """When that price was looked up; empty where there is none."""
     estimated: bool = False
-    """Whether the server did not count the tokens: then they are counted by characters."""
+    """Whether the server did not count the tokens, or not all: then they are counted by characters."""
+    context: int = 0
+    """Tokens of the longest request with its answer that the price table names for the model, which bounds its prompt;
+    0 if it names none."""
     role: str = ""
     """Who asked, where it was not the author: ``analyst``, ``planner``, ``distiller``, ``deep_search``,
     ``context_memory``."""

@@ -49,3 +49,8 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     opens_tasks: bool = False
     """Whether outside authors, who share a session or have it alone, get the next task with every verdict, whatever the
     budget is, and their improvements start from the best kernel, never from a runner-up."""
+    heeds_authors: bool = False
+    """Whether it is an event that an author gets no more nodes, and prompts name the baseline that the session counts
+    against."""
+    trial_nodes: int = 0
+    """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""

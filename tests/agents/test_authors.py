@@ -11,6 +11,7 @@ from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
+    AuthorBenched,
     AuthorShare,
     Bottleneck,
     Finding,
@@ -41,6 +42,7 @@ class Search:
 
     def __init__(self, *authors: AuthorShare, **opened: object) -> None:
         self.state, self.plans, self.closed = PlannerState(), dict[str, NodePlanned](), None
+        self.benched: list[AuthorBenched] = []
         fields = {"authors": authors, "budget": 40, "failures_alike": 3, "policy_options": {"stall": 1000}}
         self.tell(given.opened(**{**fields, **opened}))
 
@@ -50,6 +52,8 @@ class Search:
                 self.plans[decision.node] = decision.event
             elif isinstance(decision.event, SessionClosed):
                 self.closed = decision.event
+            elif isinstance(decision.event, AuthorBenched):
+                self.benched.append(decision.event)
             else:
                 self.tell(given.diagnosed(1.5, confirmation=True), decision.node)
 
@@ -117,6 +121,41 @@ def test_what_another_plan_would_not_change_benches_after_three(retryable: bool,
     search = Search(GENERATOR, MODEL, budget=60)
     search.run({"playbook": good, "anthropic": failed("the key is refused", retryable=retryable)})
     assert least <= search.counts()["anthropic"] <= most
+
+
+@pytest.mark.parametrize("heeds_authors", [True, False])
+def test_one_that_is_benched_is_said_once_and_in_the_result(heeds_authors: bool) -> None:
+    search = Search(GENERATOR, OTHER, heeds_authors=heeds_authors)
+    closed = search.run({"playbook": good, "openai": failed("the answer is empty")})
+    assert len(search.benched) == heeds_authors
+    sentence = "the author openai gets no nodes after 3 nodes in a row without a candidate: the answer is empty"
+    assert [benched.sentence for benched in search.benched] == [sentence] * heeds_authors
+    assert (sentence in closed.detail) == heeds_authors
+
+
+def test_one_with_nothing_new_is_said_but_is_no_part_of_the_result() -> None:
+    search = Search(GENERATOR, MODEL, heeds_authors=True)
+    closed = search.run({"playbook": failed("all tried", exhausted=True), "anthropic": good})
+    assert [benched.sentence for benched in search.benched] == [
+        "the author generator gets no nodes any more: all tried"
+    ]
+    assert "generator" not in closed.detail
+
+
+@pytest.mark.parametrize(("trial_nodes", "planned"), [(3, 3), (0, 10)])
+def test_an_only_author_that_cannot_work_is_not_paid_for_every_draft(trial_nodes: int, planned: int) -> None:
+    search = Search(MODEL, synthesizer="anthropic", trial_nodes=trial_nodes)
+    assert len(search.plans) == planned
+    assert search.run({"anthropic": failed("broken calls")}).reason == "nothing_to_try"
+    assert len(search.plans) <= planned + 2
+
+
+def test_after_its_first_candidate_an_only_author_has_all_drafts() -> None:
+    search = Search(MODEL, synthesizer="anthropic", trial_nodes=3)
+    search.tell(failed("once"), "n001")
+    assert len(search.plans) == 4
+    search.tell(good(), "n002")
+    assert len(search.plans) >= 10
 
 
 @pytest.mark.parametrize("authors", [(), (MODEL,), (GENERATOR, MODEL)])

@@ -17,6 +17,7 @@ from kernelswarm.schemas import (
     FINISHED,
     IDLE,
     OUTSIDE,
+    AuthorBenched,
     BaselinesMeasured,
     ClaimRequested,
     Event,
@@ -111,6 +112,15 @@ def test_what_is_said_after_the_dashboard_is_printed(
     capsys.readouterr()
     display.notice("waiting for another process")
     assert capsys.readouterr().err == "waiting for another process\n"
+
+
+@pytest.mark.parametrize("display", [Lines(), Dashboard(lambda: 0.0)], ids=["lines", "dashboard"])
+def test_an_author_that_gets_no_more_nodes_is_told(capsys: pytest.CaptureFixture[str], display: live.Display) -> None:
+    event = AuthorBenched(author="openai", reason="the answer is empty", failures=3)
+    display.show(given.envelope_of(event), event)
+    assert " ".join(capsys.readouterr().err.split()) == (
+        "the author openai gets no nodes after 3 nodes in a row without a candidate: the answer is empty"
+    )
 
 
 def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

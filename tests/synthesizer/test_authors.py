@@ -8,7 +8,7 @@ import pytest
 from kernelswarm.agents.synthesizer.authors import check_authors, parse_authors, spelled
 from kernelswarm.agents.synthesizer.backend import BACKENDS, Answer, Backend, open_backend
 from kernelswarm.schemas import AuthorShare, InputError
-from kernelswarm.sessions.search_options import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions, given
 
 
 def shares(text, **given):
@@ -34,7 +34,8 @@ def test_one_author_or_several_with_shares():
         ("generator:²", "a share is a number"),
         ("generator:", "a share is a number"),
         ("generator:101", "a share is a number"),
-        ("generator,playbook", "'generator' is named twice"),
+        ("generator,playbook", "'generator' is named twice: give it one share, as in generator:2"),
+        ("generator,,", "authors 'generator,,': a name is missing beside a comma"),
     ],
 )
 def test_what_names_no_author_is_bad_input(text, sentence):
@@ -42,8 +43,14 @@ def test_what_names_no_author_is_bad_input(text, sentence):
         SearchOptions(synthesizer=text).check()
 
 
+def test_an_empty_author_is_refused_and_one_that_is_left_out_is_not():
+    with pytest.raises(InputError, match="no author: choose"):
+        SearchOptions(**given({"author": "", "synthesizer": ""})).check()
+    assert given({"author": None}) == {} and given({"author": "openai", "synthesizer": ""})["synthesizer"] == "openai"
+
+
 def test_models_go_to_the_authors_that_ask_them():
-    assert parse_authors("generator", "m") == (AuthorShare(name="playbook"),)
+    assert parse_authors("generator", "analyst=openai:m") == (AuthorShare(name="playbook"),)
     assert parse_authors("generator,openai", "qwen3:8b")[1].model == "qwen3:8b"
     both = parse_authors("anthropic,openai", "anthropic=a,openai=b", "http://localhost:8000/v1")
     assert [(author.model, author.base_url) for author in both] == [("a", ""), ("b", "http://localhost:8000/v1")]
@@ -57,6 +64,7 @@ def test_models_go_to_the_authors_that_ask_them():
         ({"text": "anthropic", "model": "openai=m"}, "with one of anthropic"),
         ({"text": "anthropic,openai", "model": "anthropic="}, "write AUTHOR=NAME"),
         ({"text": "generator", "base_url": "http://h"}, "add openai"),
+        ({"text": "generator", "model": "m"}, "model 'm': none of generator asks a model; add --author anthropic"),
         ({"text": "openai", "base_url": "http://user:secret@h"}, "a user or a password"),
         ({"text": "generator", "base_url": "http://user:secret@h"}, "a user or a password"),
         ({"text": "openai", "base_url": "http://h/v1?key=secret"}, r"'http://h/v1' with a query.*OPENAI_API_KEY"),

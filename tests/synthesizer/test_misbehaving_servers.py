@@ -87,12 +87,31 @@ async def test_calls_of_tools_in_one_answer_are_bounded(converse):
     assert len(called) == MOST_CALLS + 1 and answer.candidate is not None
 
 
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+@pytest.mark.parametrize("call", [("submit", '{"source": "import'), ("nothing_like_it", {})], ids=["broken", "unknown"])
+async def test_a_model_that_cannot_call_tools_is_asked_three_times(converse, server, call):
+    answer = await converse(*[Said(tools=(call,))] * 20)
+    assert "no call of a tool could be carried out in 3 answers" in answer.failed.reason and len(server.bodies) == 3
+    assert not answer.failed.retryable
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_takes_nothing_elsewhere(converse, server, status):
     moved = Failed(status, "moved", "there", headers={"location": f"{server.url}/elsewhere"})
     answer = await converse(moved)
     assert "sends requests on to another address" in answer.failed.reason and len(server.bodies) == 1
     assert not answer.failed.retryable
+
+
+@pytest.mark.parametrize("option", ["", "--base-url"])
+async def test_a_fault_names_what_the_address_was_given_by(converse, option):
+    answer = await converse(Failed(200, body=b"<html>"), attempts=1, url_option=option)
+    assert f"is {option} right?" in answer.failed.reason or (not option and "_BASE_URL right?" in answer.failed.reason)
+
+
+async def test_a_connection_without_a_reason_says_what_it_was(converse, server, ask, make_request):
+    answer = await ask(url="http://127.0.0.1:9", attempts=1).backend.synthesize(make_request())
+    assert "()" not in answer.failed.reason and "cannot reach http://127.0.0.1:9 (" in answer.failed.reason
 
 
 async def test_an_answer_without_an_end_is_cut_off(converse, server):

@@ -6,9 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import given
 from kernelswarm.agents.synthesizer.backend import Attempt
 from kernelswarm.agents.synthesizer.model.prompt import compose
 from kernelswarm.agents.synthesizer.model.sections import fenced, history, shortened
+from kernelswarm.agents.synthesizer.request import request_of
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.pools.pool_files import load_pools
 from kernelswarm.knowledge import open_library
@@ -94,6 +97,20 @@ def test_the_rules_are_in_the_system_prompt_and_nothing_of_the_problem(make_requ
     for rule in ("What counts as cheating", "CPP_SOURCE", "class ModelNew", "```python"):
         assert rule in system
     assert "aten.mul" not in system and "double" not in system
+
+
+@pytest.mark.parametrize(
+    ("against", "text"), [("best", "the better of them"), ("eager", "eager PyTorch"), ("compile", "torch.compile")]
+)
+def test_the_system_prompt_names_what_a_speedup_counts_against(make_request, against, text):
+    assert f"its speedup over {text} is its worth" in compose(make_request(against=against)).system
+
+
+@pytest.mark.parametrize(("heeds_authors", "against"), [(True, "eager"), (False, "best")])
+def test_older_sessions_are_asked_in_their_words(heeds_authors, against):
+    opened = given.opened(against="eager", heeds_authors=heeds_authors)
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+    assert request_of(SearchGraph("s"), opened, "n001", plan).against == against
 
 
 def test_the_parent_comes_with_its_diagnosis_and_without_the_loader(make_request):

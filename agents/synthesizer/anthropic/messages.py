@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import anthropic
@@ -12,9 +13,11 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from autogen_core.tools import ToolSchema
 from msgspec.structs import replace
 
+from ..model.client import canonical
 from ..model.faults import BrokenStream, Fault, MalformedAnswer, classify
 from ..model.reply import Reply, ToolRequest, Usage, stop_of
 from ..model.settings import Settings
+from ..model.tokens import estimated_tokens
 
 _CACHED = {"type": "ephemeral"}
 
@@ -28,6 +31,7 @@ class MessagesWire:
         self._sdk, self._model, self._settings = sdk, model, settings
         self._answers: dict[tuple[str, ...], list[Turn]] = {}
         """The blocks of its own answers by tool calls: what it thought must come back with the tools' results."""
+        self._streamed = _Streamed({})
 
     def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         """What stays the same over a session (tools, system prompt, the first block) is marked for caching.
@@ -59,6 +63,7 @@ class MessagesWire:
             MalformedAnswer: it is none.
             anthropic.APIError: whatever the SDK says.
         """
+        streamed = self._streamed = _Streamed(body)
         # The SDK has no parameter for a temperature any more; servers that take one read it from the body.
         extra = {name: body[name] for name in ("temperature",) if name in body}
         offered = {"tools": body["tools"]} if "tools" in body else {}
@@ -73,6 +78,7 @@ class MessagesWire:
             ended = started = False
             try:
                 async for event in stream:
+                    streamed.add(event)
                     started = started or event.type == "message_start"
                     ended = ended or event.type == "message_stop"
                     await asyncio.sleep(0)  # A long answer may be here at once: other agents have their turn.
@@ -85,6 +91,10 @@ class MessagesWire:
                 raise BrokenStream("no end of the message")
             message = checked(await stream.get_final_message())
         return _reply(message)
+
+    def streamed(self) -> Usage | None:
+        """The request as the server counted it at the beginning, and what came of the answer."""
+        return self._streamed.usage()
 
     def keep(self, reply: Reply) -> None:
         """What a model thought must come back with the results of its tools."""
@@ -109,6 +119,40 @@ class MessagesWire:
             return {"role": "assistant", "content": [{"type": "text", "text": text}]} if text else None
         blocks = self._answers[tuple(call.id for call in message.content)]
         return {"role": "assistant", "content": list(blocks)}
+
+
+@dataclass
+class _Streamed:
+    """What of an answer to ``body`` has come."""
+
+    body: dict[str, Any]
+    begun: Any = None
+    """The message's beginning, with what the server counted by then."""
+    text: str = ""
+
+    def add(self, event: Any) -> None:
+        if event.type == "message_start":
+            self.begun = event.message
+        elif event.type == "content_block_delta":
+            pieces = (getattr(event.delta, name, None) for name in ("text", "partial_json", "thinking"))
+            self.text += "".join(piece for piece in pieces if isinstance(piece, str))
+
+    def usage(self) -> Usage | None:
+        if self.begun is None:
+            return None
+        usage = getattr(self.begun, "usage", None)
+        names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        counts = [getattr(usage, name, None) or 0 for name in names]
+        if not any(isinstance(count, int) and count > 0 for count in counts):
+            counts = [estimated_tokens(canonical(self.body)), 0, 0]
+        prompt, read, write = (count if isinstance(count, int) else 0 for count in counts)
+        return Usage(
+            input_tokens=prompt,
+            output_tokens=estimated_tokens(self.text),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            is_estimated=True,
+        )
 
 
 def checked(message: object) -> Message:

@@ -1,8 +1,8 @@
 """One node by a model: prompt, limits, conversation, and the answer with everything that was asked on the way."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from ....knowledge import open_library
 from ....schemas import CandidateProposed, ModelCalled, SynthesisFailed, sha256
@@ -19,6 +19,9 @@ from .subagents import DEEP_SEARCH, SubAgents
 from .surroundings import Surroundings
 from .toolbox import NODE_LIMITS, NodeLimits, Toolbox
 from .wire import Wire
+
+TOOLS_CONTEXT = 32_000
+"""A model whose context has fewer tokens is offered no tools: their results would leave no room for the file."""
 
 
 class Authoring:
@@ -37,6 +40,7 @@ class Authoring:
     ) -> None:
         self._model, self._settings, self._price = model, settings, price
         self._request, self._around, self._limits = request, surroundings, limits
+        self._context = price.context if price is not None else 0
         self._records: list[Record] = []
         self._client = ModelClient(
             *(wire, model, settings, self._record),
@@ -54,7 +58,14 @@ class Authoring:
         """The candidate, or why there is none."""
         try:
             condensed = "" if self._subagents is None else await self._subagents.condensed(self._request)
-            prompt = await asyncio.to_thread(compose, self._request, self._library, condensed=condensed)
+            prompt = await asyncio.to_thread(
+                compose,
+                self._request,
+                self._library,
+                condensed=condensed,
+                context=self._context,
+                answer=self._settings.max_tokens,
+            )
             self._records.append(prompt.retrieved)
             async with asyncio.timeout(self._limits.seconds + self._settings.longest_answer_s):
                 ended = await self._converse(prompt)
@@ -82,7 +93,7 @@ class Authoring:
         return await converse(self._client, prompt, accept=self._accept)
 
     def _open_toolbox(self) -> Toolbox | None:
-        if self._around.desk is None:
+        if self._around.desk is None or 0 < self._context < TOOLS_CONTEXT:
             return None
         agents = self._subagents
         search = agents.search if agents is not None and agents.has(DEEP_SEARCH, self._request) else None
@@ -111,11 +122,11 @@ class Authoring:
         if self.toolbox is not None and not call.error:
             self.toolbox.turns += 1
 
-    @contextmanager
-    def _admit(self, prompt: int, answer: int) -> Iterator[int]:
+    @asynccontextmanager
+    async def _admit(self, prompt: int, answer: int) -> AsyncIterator[int]:
         """Both limits: the node's, which end a conversation, and the session's, which end its author's share."""
         self._check_node(prompt)
-        with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
+        async with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
             yield allowed
 
     def _check_node(self, prompt: int) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -108,7 +108,7 @@ class ModelBackend(ABC):
         home: Path,
         record: Callable[[ModelCalled], None],
         *,
-        admit: Callable[[Price | None, int, int], AbstractContextManager[int]],
+        admit: Callable[[Price | None, int, int], AbstractAsyncContextManager[int]],
         adjust: Callable[[Settings], Settings] = lambda settings: settings,
         jitter: float = 0.5,
     ) -> "ModelClient":
@@ -129,7 +129,7 @@ class ModelBackend(ABC):
         settings: Settings,
         price: Price | None,
         record: Callable[[ModelCalled], None],
-        admit: Callable[[Price | None, int, int], AbstractContextManager[int]],
+        admit: Callable[[Price | None, int, int], AbstractAsyncContextManager[int]],
         jitter: float,
     ) -> "ModelClient":
         from .client import ModelClient

@@ -41,7 +41,7 @@ def cleaned(reply: Reply, redact: Callable[[str], str]) -> Reply:
         tools=tools,
         stop_reason=text(reply.stop_reason),
         blocks=text(reply.blocks) if len(tools) == len(reply.tools) else "",
-        usage=_counted(reply.usage),
+        usage=counted(reply.usage),
     )
 
 
@@ -56,6 +56,7 @@ def _readable(arguments: str) -> str:
     return arguments
 
 
-def _counted(usage: Usage) -> Usage:
+def counted(usage: Usage) -> Usage:
+    """``usage`` within what can be believed."""
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     return replace(usage, **{name: max(0, min(getattr(usage, name), MOST_TOKENS)) for name in names})

@@ -4,8 +4,8 @@ import asyncio
 import json
 import time
 import traceback
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal
 
 from autogen_core import CancellationToken, FunctionCall
@@ -19,22 +19,23 @@ from autogen_core.models import (
     RequestUsage,
 )
 from autogen_core.tools import Tool, ToolSchema
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ....schemas import KernelswarmError, ModelCalled
-from .cleaned import cleaned
+from .cleaned import cleaned, counted
 from .faults import Fault, ModelFault
 from .prices import Price
 from .reply import Reply, Stop, Usage
 from .settings import Settings, public_url
-from .spending import LimitReached
+from .spending import LEAST_ANSWER, LimitReached
 from .tokens import estimated_tokens
 from .wire import Wire
 
 Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
-Admit = Callable[[int, int], AbstractContextManager[int]]
-"""From the tokens of a request and the most of its answer to how long that may be; raises LimitReached."""
+Admit = Callable[[int, int], AbstractAsyncContextManager[int]]
+"""From the tokens of a request and the most of its answer to how long that may be; waits, or raises LimitReached."""
 ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
 """What the longest answer is called in a request."""
 
@@ -46,8 +47,8 @@ _FINISH: dict[Stop, FinishReasons] = {
 }
 
 
-@contextmanager
-def unlimited(prompt: int, answer: int) -> Iterator[int]:
+@asynccontextmanager
+async def unlimited(prompt: int, answer: int) -> AsyncIterator[int]:
     """Whatever is asked may be asked."""
     yield answer
 
@@ -74,6 +75,7 @@ class ModelClient(ChatCompletionClient):
     ) -> None:
         """``admit`` bounds what is asked; ``jitter`` in [0, 1) spreads the pauses of many workers."""
         self._admit, self._price = admit, price
+        self._context = price.context if price is not None else 0
         self._wire, self._model, self._settings = wire, model, settings
         self._record, self._sleep, self._jitter = record, sleep, jitter
         self._total = RequestUsage(prompt_tokens=0, completion_tokens=0)
@@ -151,7 +153,11 @@ class ModelClient(ChatCompletionClient):
         """One try, if what is left allows it; the answer may then be so long."""
         name = next(name for name in ANSWER_LIMITS if name in body)
         try:
-            with self._admit(estimated_tokens(canonical(body)), self._settings.max_tokens) as answer:
+            asked, longest = estimated_tokens(canonical(body)), self._settings.max_tokens
+            if self._context:
+                # Servers refuse a request whose longest answer does not fit; by the estimate it may, just.
+                longest = min(longest, max(LEAST_ANSWER, self._context - asked))
+            async with self._admit(asked, longest) as answer:
                 return await self._try({**body, name: answer}, attempt)
         except LimitReached as limit:
             raise ModelFault(Fault(kind="limit", message=str(limit), retryable=False)) from limit
@@ -166,7 +172,7 @@ class ModelClient(ChatCompletionClient):
             fault = self._endless() if isinstance(error, TimeoutError) else self._wire.fault(error)
             if fault is None:
                 raise self._defect(error) from None
-            self._record(self._failed_call(body, attempt, _since(begin), fault))
+            self._record(self._failed_call(body, attempt, _since(begin), fault, self._wasted(body, fault)))
             return fault
         self._record(self._call(body, attempt, _since(begin), reply))
         self._wire.keep(reply)
@@ -175,7 +181,17 @@ class ModelClient(ChatCompletionClient):
     def _endless(self) -> Fault:
         seconds, url = self._settings.longest_answer_s, public_url(self._settings.url)
         message = f"the answer of {url} did not end within {seconds:g} s: the server goes on sending"
-        return Fault(kind="timeout", message=message, retryable=False)
+        return Fault(kind="timeout", message=message, retryable=False, was_sent=True)
+
+    def _wasted(self, body: dict[str, Any], fault: Fault) -> Usage | None:
+        """Tokens of a try that failed, as far as it is paid for: an answer that broke off is, as far as it came."""
+        streamed = self._wire.streamed()
+        if streamed is not None:
+            longest = next(body[name] for name in ANSWER_LIMITS if name in body)
+            return counted(replace(streamed, output_tokens=min(streamed.output_tokens, longest)))
+        if not fault.was_sent:
+            return None
+        return Usage(input_tokens=estimated_tokens(canonical(body)), output_tokens=0, is_estimated=True)
 
     def _defect(self, error: Exception) -> KernelswarmError:
         """An error that is nobody's fault but ours, without what it may hold of a request's head."""
@@ -202,20 +218,30 @@ class ModelClient(ChatCompletionClient):
             price_date=self._price.date if self._price else "",
             latency_ms=latency_ms,
             attempt=attempt,
+            context=self._context,
         )
 
-    def _failed_call(self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault) -> ModelCalled:
+    def _failed_call(
+        self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault, wasted: Usage | None
+    ) -> ModelCalled:
+        usage = wasted or Usage(input_tokens=0, output_tokens=0)
         return ModelCalled(
             backend=self._settings.vendor.name,
             model=self._model,
             request=self._settings.redact(canonical(body)),
             completion="",
             stop_reason="error",
-            input_tokens=0,
-            output_tokens=0,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            estimated=usage.is_estimated,
+            cost=self._cost(usage) if wasted else None,
+            price_date=self._price.date if wasted and self._price else "",
             latency_ms=latency_ms,
             error=f"{fault.kind}: {fault.message}",
             attempt=attempt,
+            context=self._context,
         )
 
     def _cost(self, usage: Usage) -> float | None:

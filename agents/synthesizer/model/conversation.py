@@ -14,6 +14,7 @@ from autogen_agentchat.messages import (
 from ....schemas import Schema, ToolCalled
 from .client import ModelClient
 from .extract import ExtractedCandidate, Rejected, candidate_in
+from .faults import Fault, ModelFault
 from .prompt import Prompt
 from .reply import Stop
 from .toolbox import Toolbox
@@ -21,6 +22,12 @@ from .toolbox import Toolbox
 FOLLOW_UP = (
     "That cannot be used: {reason}. Send the complete candidate file again, in exactly one ```python block, "
     "with at most two sentences before it and nothing after it."
+)
+FAILED_ANSWERS = 3
+"""Answers in a row whose calls of tools all fail, after which a conversation ends: each is paid for."""
+NO_CALLS = (
+    "{model}: no call of a tool could be carried out in {answers} answers in a row (their arguments are broken, or "
+    "there is no such tool): use another --model"
 )
 NO_HAND_IN = "no file was handed in within {turns} turns"
 
@@ -100,9 +107,13 @@ async def run_agent(
     toolbox: Toolbox | None,
     record: Callable[[ToolCalled], None],
 ) -> str | None:
-    """The model's last text; None if it ended with calls of tools. ``record`` gets each call with its answer."""
+    """The model's last text; None if it ended with calls of tools. ``record`` gets each call with its answer.
+
+    Raises:
+        ModelFault: the model could not be asked, or none of its calls of tools can be carried out.
+    """
     text: str | None = None
-    wanted, began = dict[str, str](), 0.0
+    wanted, began, failed = dict[str, str](), 0.0, 0
     stream = agent.run_stream(task=task)
     try:
         async for message in stream:
@@ -126,6 +137,10 @@ async def run_agent(
                     )
                 if toolbox is not None and toolbox.submitted is not None:
                     break
+                failed = failed + 1 if all(result.is_error for result in message.content) else 0
+                if failed == FAILED_ANSWERS:
+                    reason = NO_CALLS.format(model=client.model, answers=failed)
+                    raise ModelFault(Fault(kind="malformed", message=reason, retryable=False))
             elif isinstance(message, TextMessage) and message.source == agent.name:
                 text = message.content
     finally:

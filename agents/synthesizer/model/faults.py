@@ -24,6 +24,8 @@ class Fault(Schema, frozen=True, kw_only=True):
     """Whether the same request may work later."""
     wait_s: float | None = None
     """Pause that the server asked for, seconds; None if it did not say."""
+    was_sent: bool = False
+    """Whether the server had the whole request: it may be paid for, though no answer came."""
 
 
 class ModelFault(Exception):
@@ -47,26 +49,37 @@ def classify(error: Exception, sdk: ModuleType, model: str, settings: Settings) 
 
     ``sdk`` is the vendor's: both libraries name their errors alike.
     """
-    url, variable = public_url(settings.url), settings.vendor.url_variable
+    url, option = public_url(settings.url), _url_option(settings)
     if isinstance(error, sdk.APIStatusError):
         return _status_fault(error, model, settings)
     if isinstance(error, sdk.APITimeoutError | httpx2.TimeoutException):
         message = f"no answer from {url} within {settings.timeout_s:g} s: the model is slow or the network hangs"
-        return Fault(kind="timeout", message=message, retryable=True)
+        return Fault(kind="timeout", message=message, retryable=True, was_sent=_was_sent(error))
     if isinstance(error, BrokenStream | httpx2.RemoteProtocolError):
         message = f"the answer of {url} broke off ({error}): the connection or the server failed half-way"
-        return Fault(kind="broken_stream", message=settings.redact(message), retryable=True)
+        return Fault(kind="broken_stream", message=settings.redact(message), retryable=True, was_sent=True)
     if isinstance(error, sdk.APIConnectionError | httpx2.HTTPError):
-        cause = f" ({error.__cause__})" if error.__cause__ else ""
-        message = f"cannot reach {url}{cause}: check the network and {variable}"
-        return Fault(kind="connection", message=settings.redact(message), retryable=True)
+        cause = error.__cause__ or error
+        # Some say nothing but what they are.
+        reason = str(cause) or type(cause).__name__
+        message = f"cannot reach {url} ({reason}): check the network and {option}"
+        return Fault(kind="connection", message=settings.redact(message), retryable=True, was_sent=_was_sent(error))
     if isinstance(error, MalformedAnswer | JSONDecodeError | sdk.APIResponseValidationError):
-        message = f"{url} answered with something that is not a message ({error}): is {variable} right?"
+        message = f"{url} answered with something that is not a message ({error}): is {option} right?"
         return Fault(kind="malformed", message=settings.redact(message), retryable=True)
     if isinstance(error, sdk.APIError):
         message = f"{url} broke the answer off with an error ({error.message}): try later"
         return Fault(kind="server", message=settings.redact(message), retryable=True)
     return None
+
+
+def _url_option(settings: Settings) -> str:
+    return settings.url_option or settings.vendor.url_variable
+
+
+def _was_sent(error: Exception) -> bool:
+    """Whether it was the answer that could not be read, not the request that could not be sent."""
+    return isinstance(error.__cause__ or error, httpx2.ReadTimeout | httpx2.ReadError | httpx2.RemoteProtocolError)
 
 
 Sentence = Callable[[str, str, Settings], str]
@@ -85,7 +98,7 @@ _SENTENCES: Mapping[int, tuple[str, Sentence]] = {
     ),
     404: (
         "not_found",
-        lambda model, url, settings: f"{url} has no model {model!r}: check --model and {settings.vendor.url_variable}",
+        lambda model, url, settings: f"{url} has no model {model!r}: check --model and {_url_option(settings)}",
     ),
     413: ("too_large", lambda model, url, _: f"the request is too large for {url}: use a smaller problem file"),
     429: ("rate_limit", lambda model, url, _: f"{url} limits the rate for {model!r}: try later or with fewer workers"),
@@ -100,7 +113,7 @@ _IN_STREAM = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500
 def _status_fault(error: Any, model: str, settings: Settings) -> Fault:
     status, url = error.status_code, public_url(settings.url)
     if status in _REDIRECTS:
-        message = f"{url} sends requests on to another address: name that one ({settings.vendor.url_variable})"
+        message = f"{url} sends requests on to another address: name that one ({_url_option(settings)})"
         return Fault(kind="redirect", message=message, retryable=False)
     if status < 400:
         status = _IN_STREAM.get(str(getattr(error, "type", "")), 500)

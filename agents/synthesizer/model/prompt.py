@@ -24,7 +24,7 @@ _ROLE = """\
 You are one of several engineers who search for the fastest correct kernel for a PyTorch operator on one machine. You
 get the reference, facts about the machine, what was tried and measured, and one task. You answer with one candidate
 file. It is compiled, verified on private inputs against a float64 reference, and timed in alternation with eager
-PyTorch and torch.compile; its speedup over the better of them is its worth. A wrong or dishonest candidate is worth
+PyTorch and torch.compile; its speedup over {against} is its worth. A wrong or dishonest candidate is worth
 nothing.
 
 # How to answer
@@ -32,6 +32,9 @@ Where you have tools, look up what you need, try drafts with `compile` and `chec
 Tools are bounded, and each result says what is left. Without tools: first one or two sentences, the idea and why it
 should be faster, then the complete file in exactly one ```python block, and nothing after it. Always the whole file,
 never a part or a patch."""
+
+_AGAINST = {"best": "the better of them", "eager": "eager PyTorch", "compile": "torch.compile"}
+"""What a speedup counts against, by the session's option."""
 
 _PROCESSOR_EMPHASES = (
     "the fewest bytes moved: fuse everything that can share a pass",
@@ -87,6 +90,8 @@ def compose(
     condensed: str = "",
     session_tokens: int = SESSION_TOKENS,
     step_tokens: int = STEP_TOKENS,
+    context: int = 0,
+    answer: int = 0,
 ) -> Prompt:
     """The prompt of ``request``.
 
@@ -96,13 +101,22 @@ def compose(
         condensed: What a context memory made of the trajectory and the siblings; it stands in their place.
         session_tokens: Most of the session's text.
         step_tokens: Most of the step's text.
+        context: Most tokens of the model's request with its answer; 0 if that is not known.
+        answer: Of them, those to leave for the answer, but no more than half.
     """
     library = library or open_library(request.pool, request.hardware.isa)
     query = query_of(request, library)
     hits = library.search(query, limit=DOCUMENTS)
+    system = _system(request, library)
+    left = context - min(answer, context // 2) - estimated_tokens(system)
+    if context:
+        session_tokens = min(session_tokens, left * SESSION_TOKENS // (SESSION_TOKENS + STEP_TOKENS))
+    session = _within(_session(request), session_tokens)
+    if context:
+        step_tokens = min(step_tokens, left - estimated_tokens(session))
     return Prompt(
-        system=_system(request, library),
-        session=_within(_session(request), session_tokens),
+        system=system,
+        session=session,
         step=_within(_step(request, [hit.document for hit in hits], condensed), step_tokens),
         retrieved=library.retrieved("prompt", query, hits),
     )
@@ -129,7 +143,7 @@ def _problem_words(request: Request) -> tuple[str, str]:
 
 def _system(request: Request, library: Library) -> str:
     rules = library.constraints(request.language)
-    return "\n\n".join([_ROLE, *(_document(rule) for rule in rules)])
+    return "\n\n".join([_ROLE.replace("{against}", _AGAINST[request.against]), *(_document(rule) for rule in rules)])
 
 
 def _session(request: Request) -> list[Part]:

@@ -47,6 +47,8 @@ class Settings(Schema, frozen=True, kw_only=True):
     key: str
     """Empty where the server needs none."""
     url: str
+    url_option: str = ""
+    """What the address was named by: ``--base-url``, or the environment variable."""
     max_tokens: int = 32_000
     """Longest answer, tokens, thinking included."""
     temperature: float | None = None
@@ -101,6 +103,7 @@ class Settings(Schema, frozen=True, kw_only=True):
             vendor=vendor,
             key=key,
             url=url,
+            url_option="--base-url" if base_url else vendor.url_variable,
             secrets=_secrets(environment, headers.values()),
             withheld=() if is_trusted else (*headers, *vendor.account_headers),
         )

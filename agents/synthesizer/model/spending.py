@@ -1,12 +1,14 @@
 """What a session's models have spent, and whether one more request may be sent.
 
-A request is refused before it is sent if it could pass a limit: what is under way counts with the most that it may
-cost. All workers of a process share one ledger. Those of other processes are known by what they published; what they
+A request is refused before it is sent if it could pass a limit. What is under way counts with the most that it may
+cost: a request that finds no room beside it waits until it has settled, since most answers are far shorter than they
+may be. All workers of a process share one ledger. Those of other processes are known by what they published; what they
 have under way is not, so a fleet may pass a limit by as many requests as it has other processes.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from ....graph.session_graph import SearchGraph
@@ -57,6 +59,10 @@ class Ledger:
     """What this process asked and the stream does not hold yet."""
     _reserved: Spent = field(default_factory=Spent)
     """The most that requests under way may come to."""
+    _under_way: int = 0
+    """How many those are."""
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when one of them ends; then the next one has another."""
 
     def observe(self, graph: SearchGraph) -> None:
         """Take in what was published by now; a graph that is older than the last one says nothing."""
@@ -78,42 +84,62 @@ class Ledger:
         own = total(self._own)
         return Spent(self._published.cost + own.cost, self._published.tokens + own.tokens)
 
-    @contextmanager
-    def reserved(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> Iterator[int]:
+    @asynccontextmanager
+    async def reserved(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> AsyncIterator[int]:
         """While the body runs, one request of ``prompt`` tokens is under way; yields how long its answer may be.
 
+        It waits while requests under way leave no room for the whole answer. Beside none of them the answer may be
+        shorter.
+
         Raises:
-            LimitReached: it could pass a limit, even with a short answer.
+            LimitReached: what is spent leaves no room, even for a short answer.
         """
-        allowed = self._allowed(limits, price, prompt, answer)
+        while True:
+            alone = self._room(limits, price, prompt, answer, Spent())
+            allowed = self._room(limits, price, prompt, answer, self._reserved) if self._under_way else alone
+            if alone < LEAST_ANSWER:
+                raise LimitReached(self._no_room(limits, price, prompt))
+            if allowed >= answer or not self._under_way:
+                break
+            await self._settled.wait()
         cost = price.of(input_tokens=0, write=prompt, output_tokens=allowed) if price else 0.0
         self._reserved.add(cost, prompt + allowed)
+        self._under_way += 1
         try:
             yield allowed
         finally:
             self._reserved.add(-cost, -(prompt + allowed))
+            self._under_way -= 1
+            self._settled.set()
+            self._settled = asyncio.Event()
 
-    def _allowed(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> int:
-        spent = self.spent
+    def _room(self, limits: Limits, price: Price | None, prompt: int, answer: int, reserved: Spent) -> int:
+        """Tokens that the answer may have beside what is spent and ``reserved``, at most ``answer``."""
         if limits.tokens is not None:
-            answer = min(answer, limits.tokens - spent.tokens - self._reserved.tokens - prompt)
-            if answer < LEAST_ANSWER:
-                raise LimitReached(
-                    f"the session's limit of {limits.tokens:,} tokens (--max-tokens) leaves no room for another "
-                    f"request: {spent.tokens:,} are used, {self._reserved.tokens:,} under way"
-                )
-        if limits.cost is not None and price is None:
-            raise LimitReached("--max-cost cannot be kept: nobody knows what this model costs (prices.toml)")
-        if limits.cost is not None and price is not None and price.output > 0:
+            answer = min(answer, limits.tokens - self.spent.tokens - reserved.tokens - prompt)
+        if limits.cost is not None:
+            if price is None:
+                return 0
             asking = price.of(input_tokens=0, output_tokens=0, write=prompt)
-            left = limits.cost - spent.cost - self._reserved.cost - asking
-            answer = min(answer, int(left / price.output * 1e6))
-            if answer < LEAST_ANSWER:
-                raise LimitReached(
-                    f"the session's limit of ${limits.cost:.2f} (--max-cost) leaves no room for another request: "
-                    f"${spent.cost:.2f} are spent, ${self._reserved.cost:.2f} under way"
-                )
+            left = limits.cost - self.spent.cost - reserved.cost - asking
+            answer = min(answer, int(left / price.output * 1e6)) if price.output > 0 else answer * (left >= 0)
         return answer
+
+    def _no_room(self, limits: Limits, price: Price | None, prompt: int) -> str:
+        """Which limit leaves no room, and the option that would."""
+        spent = self.spent
+        if limits.tokens is not None and limits.tokens - spent.tokens - prompt < LEAST_ANSWER:
+            return (
+                f"the session's limit of {limits.tokens:,} tokens leaves no room for another request of {prompt:,} and "
+                f"its answer: {spent.tokens:,} are used; give it more (--max-tokens)"
+            )
+        if price is None:
+            return "--max-cost cannot be kept: nobody knows what this model costs (prices.toml)"
+        least = price.of(input_tokens=0, write=prompt, output_tokens=LEAST_ANSWER)
+        return (
+            f"the session's limit of ${limits.cost:.2f} leaves no room for another request, which may cost "
+            f"${least:.2f}: ${spent.cost:.2f} are spent; give it more (--max-cost)"
+        )
 
 
 LEDGERS: LatestUsed[Ledger] = LatestUsed(Ledger)

@@ -86,6 +86,7 @@ class TapedWire:
 
     def __init__(self, wire: Wire, tape: Tape, role: str = "") -> None:
         self._wire, self._tape, self._role = wire, tape, role
+        self._streamed: Usage | None = None
 
     def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         """As it is sent."""
@@ -95,9 +96,14 @@ class TapedWire:
         """The recorded answer."""
         call, goes_on = self._tape.answer(body, self._role)
         if call.error:
+            self._streamed = _usage_of(call)
             kind, _, message = call.error.partition(": ")
             raise _RecordedFault(Fault(kind=kind, message=message, retryable=goes_on))
         return reply_of(call)
+
+    def streamed(self) -> Usage | None:
+        """What was recorded."""
+        return self._streamed
 
     def keep(self, reply: Reply) -> None:
         """As the vendor's."""
@@ -145,14 +151,18 @@ def reply_of(call: ModelCalled) -> Reply:
         tools=tuple(ToolRequest(**request) for request in requests),
         stop=stop_of(call.stop_reason, wants_tools=bool(requests)),
         stop_reason=call.stop_reason,
-        usage=Usage(
-            input_tokens=call.input_tokens,
-            output_tokens=call.output_tokens,
-            cache_read_tokens=call.cache_read_tokens,
-            cache_write_tokens=call.cache_write_tokens,
-            is_estimated=call.estimated,
-        ),
+        usage=_usage_of(call),
         blocks=call.blocks,
+    )
+
+
+def _usage_of(call: ModelCalled) -> Usage:
+    return Usage(
+        input_tokens=call.input_tokens,
+        output_tokens=call.output_tokens,
+        cache_read_tokens=call.cache_read_tokens,
+        cache_write_tokens=call.cache_write_tokens,
+        is_estimated=call.estimated,
     )
 
 

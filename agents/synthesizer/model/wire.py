@@ -7,7 +7,7 @@ from autogen_core.models import LLMMessage
 from autogen_core.tools import ToolSchema
 
 from .faults import Fault
-from .reply import Reply
+from .reply import Reply, Usage
 
 
 class Wire(Protocol):
@@ -19,6 +19,10 @@ class Wire(Protocol):
 
     async def send(self, body: dict[str, Any]) -> Reply:
         """One try, streamed. Raises whatever the SDK raises, BrokenStream or MalformedAnswer."""
+        ...
+
+    def streamed(self) -> Usage | None:
+        """Tokens of the last try as far as its answer came, for one that broke off; None if no answer began."""
         ...
 
     def keep(self, reply: Reply) -> None:

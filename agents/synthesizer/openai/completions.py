@@ -29,6 +29,7 @@ class CompletionsWire:
 
     def __init__(self, sdk: AsyncOpenAI, model: str, settings: Settings) -> None:
         self._sdk, self._model, self._settings = sdk, model, settings
+        self._answer, self._asked = _Answer(), dict[str, Any]()
 
     def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
         """Servers cache what requests begin with: tools, system prompt and session come first by themselves."""
@@ -54,7 +55,8 @@ class CompletionsWire:
             MalformedAnswer: it is none.
             openai.APIError: whatever the SDK says.
         """
-        answer = _Answer()
+        answer = self._answer = _Answer()
+        self._asked = body
         short = {name: value for name, value in body.items() if name not in _LONG}
         long = {name: value for name, value in body.items() if name in _LONG}
         stream = await self._sdk.chat.completions.create(**short, messages=[], extra_body=long)
@@ -66,6 +68,10 @@ class CompletionsWire:
             except (AttributeError, IndexError, TypeError, UnicodeDecodeError) as error:
                 raise MalformedAnswer(f"{type(error).__name__}: {error}") from error
         return answer.reply(body)
+
+    def streamed(self) -> Usage | None:
+        """What a server counts comes with its last chunk: before that it is estimated."""
+        return self._answer.usage_of(self._asked) if self._answer.chunks else None
 
     def keep(self, reply: Reply) -> None:
         """Nothing: text and calls are all that goes back."""
@@ -134,10 +140,10 @@ class _Answer:
             tools=tools,
             stop=stop_of(reason, wants_tools=bool(tools)),
             stop_reason=reason,
-            usage=self._usage(body),
+            usage=self.usage_of(body),
         )
 
-    def _usage(self, body: dict[str, Any]) -> Usage:
+    def usage_of(self, body: dict[str, Any]) -> Usage:
         usage = self.usage
         prompt, completion = getattr(usage, "prompt_tokens", None), getattr(usage, "completion_tokens", None)
         if not isinstance(prompt, int) or not isinstance(completion, int):
