@@ -82,8 +82,10 @@ def count_outcome(state: PlannerState, node: PlannedNode, event: NodeDiagnosed) 
 
 
 def is_on_trial(state: PlannerState, opened: SessionOpened) -> bool:
-    """Whether as many nodes are under way as the session allows until one of them has a candidate."""
-    if not 0 < opened.trial_nodes <= len(state.in_flight):
+    """Whether as many nodes are under way as the session allows until one of them has a candidate, those that have just
+    failed for one reason included: they are what ends it."""
+    tried = len(state.in_flight) + state.failures_alike
+    if not state.in_flight or not 0 < opened.trial_nodes <= tried:
         return False
     written = (node for node in state.own() if node.plan.intent is not Intent.remeasure)
     return not any(node.verdict is not None and not node.synthesis_failed for node in written)
