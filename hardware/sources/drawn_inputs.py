@@ -68,13 +68,13 @@ def _drawn(value: Any) -> str:
     return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r}).to({value.dtype}){order}"
 
 
-def redrawn(tensors: Mapping[str, Any]) -> dict[str, Any]:
+def redrawn(tensors: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Tensors drawn as the problem file draws them, where the given ones lie."""
     import torch
 
     names: dict[str, Any] = {"torch": torch}
     exec(inputs_text(tensors), names)
-    drawn = names["inputs"](torch.Generator().manual_seed(0))
+    drawn = names["inputs"](torch.Generator().manual_seed(seed))
     return {name: value.to(given.device) for (name, given), value in zip(tensors.items(), drawn, strict=True)}
 
 

@@ -29,6 +29,8 @@ def kept_edges(x, e):
     e = e[:, e[0] != e[1]]
     return torch.zeros_like(x).index_add(0, e[0], x[e[1]] * torch.ones(e.shape[1], 1))
 
+turns = torch.arange(500)
+
 cases = {
     "module": (Block(), [torch.randn(8, 64)]),
     "closure": (softmax, [torch.randn(4, 64), torch.rand(64)]),
@@ -63,7 +65,7 @@ for name, bad in {"untraceable": (lambda x: x if x.sum() > 0 else -x, [torch.ran
                   "dropout": (torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.1)), [torch.randn(3)]),
                   "evaluation": (torch.nn.Sequential(torch.nn.Dropout(0.1)).eval(), [torch.randn(3)]),
                   "numpy": (lambda x: torch.from_numpy(x.numpy() * 2), [torch.randn(3)]),
-                  "sizes_by_values": (kept_edges, [torch.randn(20, 3), torch.randint(0, 20, (2, 500))]),
+                  "sizes_by_values": (kept_edges, [torch.randn(20, 3), torch.stack([turns % 20, (turns + 1) % 20])]),
                   "mask": (lambda x, e: x[e > 4].sum(), [torch.randn(9), torch.arange(9)])}.items():
     try:
         trace(*bad)
