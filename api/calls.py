@@ -1,6 +1,5 @@
 """One call as it was searched: whether another call is the same, and the kernel for it."""
 
-import copy
 import inspect
 import operator as operators
 from collections.abc import Callable, Mapping
@@ -12,11 +11,13 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from ..hardware.sources.from_python import Traced, by_place_and_name, flattened, is_held, signature_of
+from ..hardware.sources.kept_settings import SIMPLE, is_as, kept
 
-_SIMPLE = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 _NONE = inspect.Parameter.empty
 """Default of an argument that has none."""
 _HOLDERS = ("_parameters", "_buffers")
+"""What :meth:`_State.held` reads anew for each call."""
+_NUMBERS = (bool, int, float)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _is_compiling, _is_tracing = torch.compiler.is_compiling, torch._C._is_tracing
 _has_any_global_hook = torch.nn.modules.module._has_any_global_hook
@@ -108,7 +109,7 @@ class SearchedCall:
         defaults = {name: parameter.default for name, parameter in self._signature.parameters.items()}
         # What is left out is as if its default were given.
         if not all(
-            is_same(given[name], defaults.get(name, _NONE)) for name in given.keys() - self.traced.inputs.keys()
+            is_as(given[name], kept(defaults.get(name, _NONE))) for name in given.keys() - self.traced.inputs.keys()
         ):
             return None
         values = [given.get(name, defaults.get(name, _NONE)) for name in self.traced.inputs]
@@ -122,12 +123,21 @@ class _State:
         # Not the module itself: what holds this is dropped with it.
         parts = [part for part in module.modules() if part is not module]
         self._classes = [(part, type(part)) for part in parts]
+        self._settings = [(vars(part), dict(vars(part))) for part in (module, *parts)]
+        # Numbers that are equal may have other types, and what holds others may change in place.
+        self._numbers = [(now, k, v) for now, then in self._settings for k, v in then.items() if type(v) in _NUMBERS]
         # The module's own hooks run around its forward; those of its parts would not be called.
-        self._settings = [(vars(module), _snapshot(module))] + [(vars(part), _snapshot(part, _HOOKS)) for part in parts]
+        own_hooks = [vars(module)[hooks] for hooks in _HOOKS]
+        self._containers = [
+            (now, key, kept(value))
+            for now, then in self._settings
+            for key, value in then.items()
+            if isinstance(value, list | tuple | dict) and key not in _HOLDERS and not any(value is h for h in own_hooks)
+        ]
         self._holders = [_holder(module, name) for name in names]
 
     def is_changed(self) -> bool:
-        """Whether anything but a parameter or buffer is another object than it was."""
+        """Whether anything but a parameter or buffer is another one than it was."""
         try:
             for now, then in self._settings:
                 if now != then:
@@ -135,19 +145,17 @@ class _State:
         except (RuntimeError, TypeError, ValueError):
             # Another tensor or array where one was: these do not say whether they are equal.
             return True
+        for now, key, value in self._numbers:
+            if now[key] is not value:
+                return True
+        for now, key, before in self._containers:
+            if not is_as(now[key], before):
+                return True
         return any(type(part) is not kind for part, kind in self._classes)
 
     def held(self) -> list[Any]:
         """Parameters and buffers as they are now; None for what is not there."""
         return [holder.get(key) for holder, key in self._holders]
-
-
-def _snapshot(part: torch.nn.Module, hooks: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A part's attributes, with copies of its parts, ``hooks``, lists and dictionaries: these may change in place."""
-    return {
-        key: copy.copy(value) if key in hooks or (type(value) in (list, dict) and key not in _HOLDERS) else value
-        for key, value in vars(part).items()
-    }
 
 
 def _holder(module: torch.nn.Module, name: str) -> tuple[dict[str, Any], str]:
@@ -191,22 +199,9 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
         if part is not module and now.get("forward") is not attributes.get("forward"):
             return "a part of it has another forward"
         for key, value in attributes.items():
-            if (key, value) != ("training", None) and not is_held(value) and not is_same(now.get(key), value):
+            if (key, value) != ("training", None) and not is_held(now.get(key)) and not is_as(now.get(key), value):
                 return f"its attribute {key!r} is another one"
     return ""
-
-
-def is_same(left: Any, right: Any) -> bool:
-    """Whether two attributes say the same, as far as that can be told."""
-    if left is right:
-        return True
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(is_same, left, right))
-    if isinstance(left, dict):
-        return list(left) == list(right) and all(is_same(left[key], right[key]) for key in left)
-    return isinstance(left, _SIMPLE) and bool(left == right)
 
 
 def loaded(source: str, name: str) -> ModuleType:
@@ -230,4 +225,4 @@ def _described(value: Any) -> Any:
         dense = value.layout is torch.strided
         layout = value.layout if not dense else "contiguous" if value.is_contiguous() else value.stride()
         return value.shape, value.dtype, value.device, layout
-    return type(value), value if isinstance(value, _SIMPLE) else id(value)
+    return type(value), value if isinstance(value, SIMPLE) else id(value)

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
+from .kept_settings import kept
 from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -169,9 +170,9 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         label: value.detach() if isinstance(value, torch.Tensor) else value
         for label, value in zip(names, values, strict=True)
     }
-    if not _depends_on_mode(operator, graph.code, traced):
-        before = [(kind, {**attributes, "training": None}) for kind, attributes in before]
-    return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), tuple(before), structures[0])
+    modes = {} if _depends_on_mode(operator, graph.code, traced) else {"training": None}
+    kinds = tuple((kind, {key: kept(v) for key, v in attributes.items()} | modes) for kind, attributes in before)
+    return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, structures[0])
 
 
 def _refuse_dropout(operator: Any) -> None:

@@ -2,6 +2,8 @@
 
 import random
 import re
+from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -53,15 +55,44 @@ def test_a_call_like_the_last_does_not_compare_every_setting_again(monkeypatch: 
         assert calls_of(result) == 2
 
 
-def test_a_setting_that_changes_in_place_is_noticed() -> None:
-    searched, model = Shifted(), torch.nn.Sequential(Shifted())
-    model[0].config = searched.config
+class Configured(Shifted):
+    """Settings that hold others, numbers that are equal to others of another type, and parts in an order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nested = {"rope": {"factor": 2.0}, "sizes": [1, [2, 3]]}
+        self.ordered = OrderedDict(a=1, b=2)
+        self.pair = ({"k": 1}, 2)
+        self.count, self.flag = 2, True
+        self.parts = torch.nn.ModuleDict({"a": torch.nn.Tanh(), "b": torch.nn.Sigmoid()})
+
+
+CHANGES: dict[str, Callable[[Configured], object]] = {
+    "appended": lambda module: module.steps.append(2),
+    "in a dictionary of a dictionary": lambda module: module.nested["rope"].update(factor=3.0),  # type: ignore[union-attr]
+    "in a list of a list": lambda module: module.nested["sizes"][1].append(4),  # type: ignore[index]
+    "in an ordered dictionary": lambda module: module.ordered.update(a=5),
+    "in a tuple's dictionary": lambda module: module.pair[0].update(k=2),
+    "an equal number of another type": lambda module: setattr(module, "count", 2.0),
+    "a truth as a number": lambda module: setattr(module, "flag", 1),
+    "the order of keys": lambda module: module.ordered.move_to_end("a"),
+    "the order of parts": lambda module: module.parts.update({"a": module.parts.pop("a")}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_setting_that_changes_is_noticed_whatever_holds_it(change: str, is_own: bool) -> None:
+    searched, other = Configured(), Configured()
+    other.config = searched.config
+    module = searched if is_own else other
+    model = torch.nn.Sequential(module)
     result = optimized(searched, [ROWS])
     kernelswarm.apply(model, result, where="0")
     before = calls_of(result)
     with torch.no_grad():
         model(ROWS)
-        model[0].steps.append(2)
+        CHANGES[change](module)
         model(ROWS)
     assert calls_of(result) == before + 1
 
