@@ -81,7 +81,8 @@ class ModelAdviser:
                 asker.base_url,
                 self._home,
                 record,
-                admit=lambda price, prompt, answer: ledger.reserved(limits, price, prompt, answer),
+                # Rules decide sooner than an author's answer ends.
+                admit=lambda price, prompt, answer: ledger.reserved(limits, price, prompt, answer, waits=False),
                 adjust=_brief,
                 jitter=int(work.envelope.id[:4], 16) / 0x10000,
             )

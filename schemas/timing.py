@@ -111,10 +111,10 @@ class Timing(Schema, frozen=True, kw_only=True):
     """The same with a warm cache, by name, where calls are replayed."""
 
     alone_ms: dict[str, float] = {}
-    """Time of a call by name, milliseconds, where the inputs of each call come after the answer of the one before: of
-    finalists that are timed from outside, and of calls that are replayed (there without what the best baseline's takes
-    more). :attr:`speedup` is no higher than these times allow. Empty where a batch has one call anyway, for several
-    shapes, and in older events."""
+    """Time of a call by name, milliseconds, where the inputs of each call come after the answer of the one before:
+    of finalists that are timed from outside, and of calls that are replayed: the candidate's there less what honest
+    ones take more, the baselines' as among many. :attr:`speedup` is no higher than these times allow. Empty where a
+    batch has one call anyway, for several shapes, and in older events."""
 
     run_spread: float = 0.0
     """The part of :attr:`spread` that all processes of this run have in common. 0 in older events."""

@@ -33,8 +33,8 @@ LAUNCH_NS = 10_000
 MOST_APART_NS = 10_000
 """So much of what a call takes more where its inputs come at its turn is excused by what the best baseline's does."""
 APART_NS, APART_SHARE = 6_000, 0.3
-"""An honest call may take so much more there, and so large a share of its time at most: 13 kernels of outside authors,
-of 16 to 175 us, took 0 to 6.0 us more (H200), and one of 16 us 5.1."""
+"""An honest call may take so much more beside that: 13 kernels of outside authors, of 16 to 175 us, took 0 to 6.0 us
+more (H200), and one of 16 us 5.1. Both together are such a share of what was counted at most."""
 WARM_SAMPLES = APART_SAMPLES = 3
 LEAST_ANSWERED, ANSWERING_SECONDS = 4, 0.5
 """Of each half of a process's input sets so many have their right answers made, and more while that takes no longer."""
@@ -59,7 +59,7 @@ class Replayed(SelfTimed):
     known_unseen: list[int] = field(default_factory=list)
     """The same of calls on ``unseen``."""
     apart_ns: float | None = None
-    """Time of a call whose inputs are there only for its turn, less what the best baseline's takes more there."""
+    """Time of a call whose inputs are there only for its turn."""
 
     async def prepare(self) -> None:
         """Hand over the input sets, and have its calls recorded.
@@ -93,7 +93,8 @@ class Replayed(SelfTimed):
         # What the baselines take more is not in it any more: they count as among many calls.
         alone = {series.name: float(median(series.samples_ns)) for series in part.series}
         among = alone[interleaved.CANDIDATE]
-        alone[interleaved.CANDIDATE] = max(among, self.apart_ns - min(APART_NS, APART_SHARE * among))
+        excused = min(self.timing.recordings.apart_ns, MOST_APART_NS) + APART_NS
+        alone[interleaved.CANDIDATE] = max(among, self.apart_ns - min(excused, APART_SHARE * among))
         return alone
 
     def _baselines(self) -> list[Implementation]:
@@ -151,8 +152,7 @@ class Replayed(SelfTimed):
             await super()._check_memory(candidate)
             return
         timed = [await self._replay(Time(calls=candidate.calls, form=APART)) for _ in range(APART_SAMPLES)]
-        excused_ns = min(self.timing.recordings.apart_ns, MOST_APART_NS)
-        self.apart_ns = median(batch.ns / candidate.calls for batch in timed) - excused_ns
+        self.apart_ns = median(batch.ns / candidate.calls for batch in timed)
         # Both times the data have just arrived, which costs the first replay what no later one pays.
         known_ns = await self._arrived_ns(self.numbers)
         unseen_ns = await self._arrived_ns(self.unseen)

@@ -310,9 +310,13 @@ class OutsideAuthor:
         def is_free(now: Followed) -> bool:
             return not is_over(now) and any(node in ("", task.node) for task in now.graph.tasks.free())
 
-        async with following(self._bus, self._home, session) as followed:
-            await followed.until(lambda now: is_over(now) or is_free(now), wait_s)
-            return is_free(followed)
+        try:
+            async with following(self._bus, self._home, session) as followed:
+                await followed.until(lambda now: is_over(now) or is_free(now), wait_s)
+                return is_free(followed)
+        except NotOnTheBus:
+            # Another session may have a task; asking for one of this will say that it is gone.
+            return False
 
     async def _publish(self, event: Event, followed: Followed, node: str, purpose: str) -> str:
         """Publish a request; its id. One with the same ``purpose`` is the same request, however often it is made."""

@@ -257,14 +257,17 @@ def test_clocks_are_compared_on_as_many_calls_as_are_replayed(asked: int, made: 
 
 
 @pytest.mark.parametrize(
-    ("among_us", "apart_us", "counted_us"),
-    [(22.9, 26.7, 22.9), (79.0, 84.7, 79.0), (15.9, 21.0, 16.23), (0.3, 9.1, 9.01), (100.0, 120.0, 114.0)],
-)
+    ("among_us", "apart_us", "excused_us", "counted_us"),
+    [
+        (22.9, 26.7, 0.0, 22.9), (79.0, 84.7, 0.0, 79.0), (15.9, 21.0, 0.0, 16.23), (0.3, 9.1, 0.0, 9.01),
+        (5.0, 20.0, 10.0, 18.5), (100.0, 120.0, 3.0, 111.0), (100.0, 130.0, 50.0, 114.0),
+    ],
+)  # fmt: skip
 async def test_a_call_counts_as_it_is_where_its_inputs_come_at_its_turn(
-    among_us: float, apart_us: float, counted_us: float
+    among_us: float, apart_us: float, excused_us: float, counted_us: float
 ) -> None:
-    """The first three are honest, by authors outside the project; the fourth computes calls together."""
-    recordings = SimpleNamespace(warm_ns={}, apart_ns=0.0)
+    """The first three are honest, by authors outside the project; the next two compute calls together."""
+    recordings = SimpleNamespace(warm_ns={}, apart_ns=excused_us * 1e3)
     timing = SimpleNamespace(recordings=recordings)
     process = Replayed(timing, timing, SimpleNamespace(worker=SimpleNamespace(pid=0)), None, None)  # type: ignore[arg-type]
     process.apart_ns = apart_us * 1e3

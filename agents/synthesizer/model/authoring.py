@@ -127,6 +127,8 @@ class Authoring:
         """Both limits: the node's, which end a conversation, and the session's, which end its author's share."""
         self._check_node(prompt)
         async with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
+            # It may have waited for others.
+            self._check_node(prompt)
             yield allowed
 
     def _check_node(self, prompt: int) -> None:

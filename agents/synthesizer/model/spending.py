@@ -85,14 +85,16 @@ class Ledger:
         return Spent(self._published.cost + own.cost, self._published.tokens + own.tokens)
 
     @asynccontextmanager
-    async def reserved(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> AsyncIterator[int]:
+    async def reserved(
+        self, limits: Limits, price: Price | None, prompt: int, answer: int, *, waits: bool = True
+    ) -> AsyncIterator[int]:
         """While the body runs, one request of ``prompt`` tokens is under way; yields how long its answer may be.
 
-        It waits while requests under way leave no room for the whole answer. Beside none of them the answer may be
-        shorter.
+        It waits while requests under way leave no room for the whole answer, if it ``waits`` at all. Beside none of
+        them the answer may be shorter. A session's requests are of one event loop.
 
         Raises:
-            LimitReached: what is spent leaves no room, even for a short answer.
+            LimitReached: what is spent leaves no room, even for a short answer; or it does not wait.
         """
         while True:
             alone = self._room(limits, price, prompt, answer, Spent())
@@ -101,6 +103,8 @@ class Ledger:
                 raise LimitReached(self._no_room(limits, price, prompt))
             if allowed >= answer or not self._under_way:
                 break
+            if not waits:
+                raise LimitReached("requests under way leave no room for another one under the session's limit")
             await self._settled.wait()
         cost = price.of(input_tokens=0, write=prompt, output_tokens=allowed) if price else 0.0
         self._reserved.add(cost, prompt + allowed)

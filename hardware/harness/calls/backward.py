@@ -25,7 +25,6 @@ _clone, _neg = torch.clone, torch.neg
 _random = os.urandom
 _is_initialized, _is_capturing = torch.cuda.is_initialized, torch.cuda.is_current_stream_capturing
 
-ARGUMENT = "cotangents"
 _SALT = 0x9E3779B97F4A7C15
 """Cotangents are drawn from another stream than the inputs of the same seed."""
 CHECKED, TIMED = 2, 32

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from ....schemas import ProblemFormat
+from ....schemas.problem import COTANGENTS
 from ...dropin.constructor import by_position, call_once, made_on, positional_and_named
 from ...processes.messages import HOST
 from ..calls import backward, state
@@ -352,7 +353,7 @@ def _passes(forward: Callable[..., Any], both: bool) -> Callable[..., Any]:
 
 def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:
     names = tuple(inspect.signature(forward).parameters)
-    return (*names, backward.ARGUMENT) if both else names
+    return (*names, COTANGENTS) if both else names
 
 
 def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, problem: Open) -> list[Any]:
