@@ -71,7 +71,7 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),
         (["optimize", "{problem}", "--out", "{tmp}/empty.py"], "choose another folder with --out"),
         (["optimize", "{problem}", "--inject", "0.5"], "--inject 0.5 needs --seed-from"),
-        (["log", "tail", "--kind", "nosuch"], "--kind 'nosuch' is in no tag of an event; there are author.benched, baselines"),
+        (["log", "tail", "--kind", "nosuch"], "--kind 'nosuch' is in no tag of an event; there are author.benched"),
         (["optimize", "{problem}", "--seed-from", "RMSNORM-7KQ2x"], "did you mean 'rmsnorm-7kq2m'?"),
         (["optimize", "{problem}", "--seed-from", "auto,nosuch-1"], "there is no session 'nosuch-1'"),
         (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
