@@ -35,6 +35,12 @@ def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -
     return {"": _scan(kernel, settings, needs)}
 
 
+def _sum_type(kernel: SpecialKernel) -> str:
+    """C++'s type of a running sum: of single precision it is PyTorch's, double."""
+    t = ctype(kernel.value.dtype)
+    return "double" if t == "float" else t
+
+
 def _column_scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
     """Row after row is added to the sums of columns that lie beside each other; parallel over such tiles of columns."""
     along, column = f"i{kernel.along}", f"i{len(kernel.dims) - 1}"
@@ -42,7 +48,7 @@ def _column_scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> lis
     scope = Scope(needs, {along, column}, set(outer), settings.search)
     scope.reserve([kernel.value])
     scope.count([kernel.value])
-    t, out = ctype(kernel.value.dtype), f"{cname(kernel.buffer.name)}_out"
+    t, out = _sum_type(kernel), f"{cname(kernel.buffer.name)}_out"
     text = scope.text(kernel.value)
     sizes = {f"i{d}": index_text(size, scope.text) for d, size in enumerate(kernel.dims)}
     place = index_text(linear(kernel.variables, kernel.dims), scope.text)
@@ -80,7 +86,7 @@ def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
     scope = Scope(needs, {last}, set(outer), settings.search)
     scope.reserve([kernel.value])
     scope.count([kernel.value])
-    t, out = ctype(kernel.value.dtype), f"{cname(kernel.buffer.name)}_out"
+    t, out = _sum_type(kernel), f"{cname(kernel.buffer.name)}_out"
     text = scope.text(kernel.value)
     size = index_text(kernel.dims[-1], scope.text)
     row = "".join(f"({v}) * ({index_text(product(kernel.dims[d + 1 :]), scope.text)}) + " for d, v in enumerate(outer))

@@ -49,3 +49,14 @@ def test_an_index_out_of_range_inside_is_an_error(tmp_path: Path) -> None:
     rows[2] = 6
     with pytest.raises(IndexError, match="index 6 is out of bounds for dimension 0 with size 6"):
         kernel(x, rows)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_long_sums_are_as_exact_as_pytorch_s(dim: int, tmp_path: Path) -> None:
+    """PyTorch adds single precision up in double; in single a search's only candidate had wrong numbers."""
+    x = torch.randn(3000, 40) if dim == 0 else torch.randn(40, 3000)
+    function: Function = lambda x: torch.cumsum(x, dim) * 2  # noqa: E731
+    pair = Pair(function, [x], "cpp", tmp_path / "candidate.py")
+    assert not plan_of(pair.graph, Settings()).externs
+    exact = torch.cumsum(x.double(), dim) * 2
+    assert (pair.kernel(x) - exact).abs().max() <= 2 * (function(x) - exact).abs().max()
