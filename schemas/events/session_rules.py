@@ -52,5 +52,7 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     heeds_authors: bool = False
     """Whether it is an event that an author gets no more nodes, and prompts name the baseline that the session counts
     against."""
+    tells_bandwidths: bool = False
+    """Whether prompts for a processor have its measured bandwidth by working set, as those for accelerators do."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""
