@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..bus import Bus
 from ..schemas import InputError, ModelCalled, RoleDecided, RoleModel, StopRequested
 from .consulting import ROUNDS, Asked, Question
-from .runtime import Work
+from .runtime import LatestUsed, Work
 from .synthesizer.backend import open_backend
 from .synthesizer.model.backend import ModelBackend
 from .synthesizer.model.settings import Settings
@@ -35,6 +35,8 @@ class ModelAdviser:
     def __init__(self, bus: Bus, home: Path) -> None:
         self._bus, self._home = bus, home
         self._backends: dict[str, ModelBackend] = {}
+        self._without_schema: LatestUsed[set[tuple[str, str, str]]] = LatestUsed(set)
+        """By session, the backend, address and model of those that took no schema: nobody is refused twice."""
 
     async def ask(self, work: Work, asker: RoleModel, question: Question, complaint: Callable[[str], str]) -> Asked:
         """Ask until ``complaint`` has none; what an earlier try of this step asked already is not asked again."""
@@ -91,7 +93,11 @@ class ModelAdviser:
         # Named at run time: AutoGen takes seconds to import, and opening the client has done so in a thread.
         from .synthesizer.model.asking import ask
 
-        asking = asyncio.ensure_future(ask(client, question.system, question.text, complaint, rounds))
+        refusing, asked = self._without_schema[work.envelope.session], (asker.backend, asker.base_url, asker.model)
+        client.refuses_schemas = asked in refusing
+        asking = asyncio.ensure_future(
+            ask(client, question.system, question.text, complaint, rounds, question.answer_schema)
+        )
         stopped = asyncio.ensure_future(self._stopped(work))
         try:
             await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -99,6 +105,8 @@ class ModelAdviser:
         finally:
             asking.cancel()
             stopped.cancel()
+            if client.refuses_schemas:
+                refusing.add(asked)
 
     async def _stopped(self, work: Work) -> None:
         """Return once the session is asked to end after the event in hand: nobody is to wait for a model then."""

@@ -1,9 +1,11 @@
 """What a model is asked about a candidate: the same events give the same text."""
 
+from typing import Any
+
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...schemas import AdviceAction, Bottleneck, NodeDiagnosed
-from ..consulting import Question
+from ..consulting import NUMBER, TEXT, Question, list_of, name_of, object_of
 
 SOURCE_CHARACTERS = 40_000
 EVIDENCE_CHARACTERS = 6_000
@@ -26,7 +28,19 @@ def question(graph: SearchGraph, node: str, ruled: NodeDiagnosed) -> Question:
     record = graph.nodes[node]
     parts = [_problem(graph), _candidate(record), _judgement(record, ruled), _rules(ruled), _parent(graph, record)]
     system = _SYSTEM.format(bottlenecks=", ".join(Bottleneck), actions=", ".join(AdviceAction))
-    return Question(system=system, text="\n\n".join(part for part in parts if part))
+    return Question(
+        system=system,
+        text="\n\n".join(part for part in parts if part),
+        answer_schema=_schema(ruled) if graph.opened is not None and graph.opened.structures_answers else None,
+    )
+
+
+def _schema(ruled: NodeDiagnosed) -> dict[str, Any]:
+    """Of an answer that can be used: whether there is a fault is not the model's to say."""
+    is_broken = ruled.bottleneck is Bottleneck.fault
+    limits = [limit for limit in Bottleneck if (limit is Bottleneck.fault) is is_broken]
+    advice = object_of({"action": name_of(AdviceAction), "reason": TEXT, "weight": NUMBER})
+    return object_of({"bottleneck": name_of(limits), "summary": TEXT, "advice": list_of(advice)})
 
 
 def _problem(graph: SearchGraph) -> str:

@@ -54,5 +54,7 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     against."""
     tells_bandwidths: bool = False
     """Whether prompts for a processor have its measured bandwidth by working set, as those for accelerators do."""
+    structures_answers: bool = False
+    """Whether roles ask their models for an answer that follows a JSON schema. Older sessions asked in words alone."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""
