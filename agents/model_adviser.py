@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ..bus import Bus
 from ..schemas import InputError, ModelCalled, RoleDecided, RoleModel, StopRequested
 from .consulting import ROUNDS, Asked, Question
+from .cut_off import publish_cut_off
 from .runtime import LatestUsed, Work
 from .synthesizer.backend import open_backend
 from .synthesizer.model.backend import ModelBackend
@@ -47,7 +48,12 @@ class ModelAdviser:
         if len(answered) >= ROUNDS or any(not complaint(call.completion) for call in answered):
             return Asked(earlier)
         calls = list(earlier)
-        fault = await self._ask(work, asker, question, complaint, calls, ROUNDS - len(answered))
+        try:
+            fault = await self._ask(work, asker, question, complaint, calls, ROUNDS - len(answered))
+        except BaseException:
+            # Cancelled, or a defect: no answer will say what was asked.
+            await publish_cut_off(self._bus, work, asker.role, calls[len(earlier) :])
+            raise
         return Asked(tuple(calls), fault)
 
     async def _earlier(self, work: Work, role: str) -> tuple[tuple[ModelCalled, ...], RoleDecided | None]:
@@ -105,6 +111,8 @@ class ModelAdviser:
         finally:
             asking.cancel()
             stopped.cancel()
+            # A request that is given up is recorded, too.
+            await asyncio.wait((asking, stopped))
             if client.refuses_schemas:
                 refusing.add(asked)
 

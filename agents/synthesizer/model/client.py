@@ -40,6 +40,9 @@ ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
 """What the longest answer is called in a request."""
 SCHEMA_FIELDS = ("output_config", "response_format")
 """What holds the schema of an answer in a request."""
+_CANCELLED = Fault(
+    kind="cancelled", message="the request was given up before its answer ended", retryable=False, was_sent=True
+)
 _ASKED_IN_WORDS = "; asked again without the schema of the answer"
 
 _FINISH: dict[Stop, FinishReasons] = {
@@ -191,6 +194,11 @@ class ModelClient(ChatCompletionClient):
             async with asyncio.timeout(self._settings.longest_answer_s):
                 sent = await self._wire.send(body)
             reply = cleaned(sent, self._settings.redact)
+        except asyncio.CancelledError:
+            # The server has it: it is paid for like an answer that breaks off.
+            wasted = self._wasted(body, _CANCELLED)
+            self._record(self._failed_call(body, attempt, _since(begin), _CANCELLED, wasted))
+            raise
         except Exception as error:  # noqa: BLE001 - every one is a fault, or raised again without secrets
             fault = self._endless() if isinstance(error, TimeoutError) else self._wire.fault(error)
             if fault is None:
