@@ -192,6 +192,17 @@ def test_schemas_are_closed_and_name_what_may_be_answered():
         assert schema == closed(schema)
 
 
+@pytest.mark.parametrize(
+    ("platform", "structures_answers", "offered"),
+    [("cpu", True, True), ("nvidia", True, False), ("nvidia", False, True)],
+)
+def test_advice_for_a_processor_alone_is_not_offered_to_an_accelerator_s_analyst(platform, structures_answers, offered):
+    graph, _ = graph_of(PROFILED, pool=given.pool(platform=platform), structures_answers=structures_answers)
+    question = analyst_question(graph, "n001", PROFILED, diagnose(graph, "n001", PROFILED)).question
+    assert ("avoid_page_faults" in question.system) is offered
+    assert ("avoid_page_faults" in str(question.answer_schema)) is (offered and structures_answers)
+
+
 def schema_of(event: Event) -> dict[str, Any]:
     graph, _ = graph_of(event)
     ruled = diagnose(graph, "n001", event)
