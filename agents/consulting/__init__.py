@@ -1,10 +1,12 @@
 """How a role of the ring asks a model: what is asked, how the answer is read, what holds when there is none."""
 
 from .consultation import ROUNDS, Adviser, Asked, Consultation, Question, Reading, Unusable, consult, settled
-from .json_answer import json_object
+from .json_answer import NUMBER, TEXT, json_object, list_of, name_of, object_of
 
 __all__ = [
+    "NUMBER",
     "ROUNDS",
+    "TEXT",
     "Adviser",
     "Asked",
     "Consultation",
@@ -13,5 +15,8 @@ __all__ = [
     "Unusable",
     "consult",
     "json_object",
+    "list_of",
+    "name_of",
+    "object_of",
     "settled",
 ]
