@@ -1,16 +1,20 @@
 """Which calls a kernel stands in for, and what searching does in the user's own process."""
 
+import copy
 import random
 import re
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
-from winning import ROWS, Scale, calls_of, optimized
+from winning import RIGHT, ROWS, Scale, calls_of, optimized
 
 import kernelswarm
 from kernelswarm.api import calls
@@ -20,7 +24,7 @@ from kernelswarm.schemas import InputError
 
 
 class Shifted(Scale):
-    """Its settings are an object, which is like no copy of itself."""
+    """Its settings are an object."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,6 +57,133 @@ def test_a_call_like_the_last_does_not_compare_every_setting_again(monkeypatch: 
         monkeypatch.setattr(calls, "difference", lambda module, traced: pytest.fail("the whole module was compared"))
         result.best(ROWS)
         assert calls_of(result) == 2
+
+
+@dataclass
+class Dimensions:
+    width: int = 8
+    names: list[str] = field(default_factory=lambda: ["a"])
+
+
+class Slotted:
+    __slots__ = ("sizes",)
+
+    def __init__(self) -> None:
+        self.sizes = [1, 2]
+
+
+class Objects(Scale):
+    """Settings that hold others in every way there is; two modules of this class have nothing of it in common."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(act="none", inner=Dimensions())
+        self.config.itself = self.config
+        self.slotted = Slotted()
+        self.array = numpy.array([1.0, float("nan")])
+        self.number = numpy.int64(3)
+        self.table = torch.tensor([1.0, 2.0])
+        self.kinds, self.queue = {"a", "b"}, deque([1, 2])
+        self.activation = partial(torch.nn.functional.gelu, approximate="tanh")
+        self.twice = lambda x: x * 2
+        self.own = self.identity
+        self.stages = torch.nn.ModuleList([torch.nn.Tanh(), torch.nn.Tanh()])
+        self.listed = [self.stages[1], self.stages[0], self.weight]
+        self.table_of_types: Any = {int | None: list[int], "pattern": torch.float32}
+
+    def identity(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+def test_settings_that_say_the_same_are_the_same_whatever_objects_say_it() -> None:
+    result = optimized(Objects(), [ROWS])
+    model = torch.nn.Sequential(Objects(), copy.deepcopy(result.traced.operator))
+    assert kernelswarm.apply(model, result).names == ("0", "1")
+    with torch.no_grad():
+        model(ROWS)
+        result.best(ROWS)
+        assert calls_of(result) == 2 + 3
+
+
+IN_PLACE: dict[str, Callable[[Objects], object]] = {
+    "a field": lambda module: setattr(module.config, "act", "relu"),
+    "a field of a field": lambda module: setattr(module.config.inner, "width", 9),
+    "a field of another type": lambda module: setattr(module.config.inner, "width", 8.0),
+    "a list in a field": lambda module: module.config.inner.names.append("b"),
+    "a new field": lambda module: setattr(module.config, "more", 1),
+    "a slot": lambda module: setattr(module.slotted, "sizes", [1, 3]),
+    "a list in a slot": lambda module: module.slotted.sizes.append(1),
+    "an array's number": lambda module: module.array.__setitem__(0, 2.0),
+    "another number of NumPy": lambda module: setattr(module, "number", numpy.int32(3)),
+    "a tensor's number": lambda module: module.table.mul_(2),
+    "a set": lambda module: module.kinds.add("c"),
+    "a queue": lambda module: module.queue.append(3),
+    "a partial function": lambda module: setattr(module, "activation", partial(torch.nn.functional.gelu)),
+    "another function": lambda module: setattr(module, "twice", lambda x: x * 3),
+    "parts in another order": lambda module: module.listed.reverse(),
+    "a parameter that was none": lambda module: setattr(module, "bias", torch.nn.Parameter(torch.ones(8))),
+    "a buffer of its own": lambda module: module.register_buffer("more", torch.ones(8)),
+    "a part's name": lambda module: setattr(module, "stages", torch.nn.ModuleDict({"x": torch.nn.Tanh()})),
+}
+
+
+@pytest.mark.parametrize("change", IN_PLACE)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_what_an_object_holds_may_not_change(change: str, is_own: bool) -> None:
+    searched, other = Objects(), Objects()
+    searched.register_parameter("bias", None)
+    other.register_parameter("bias", None)
+    result = optimized(searched, [ROWS])
+    module = searched if is_own else other
+    model = torch.nn.Sequential(module)
+    kernelswarm.apply(model, result, where="0")
+    before = calls_of(result)
+    with torch.no_grad():
+        model(ROWS)
+        IN_PLACE[change](module)
+        model(ROWS)
+        model(ROWS)
+    assert calls_of(result) == before + 1
+    with pytest.raises(InputError, match="no submodule"):
+        changed = torch.nn.Sequential(Objects())
+        changed[0].register_parameter("bias", None)
+        IN_PLACE[change](changed[0])
+        kernelswarm.apply(changed, result, where="0")
+
+
+def test_a_parameter_that_had_two_names_and_is_two_now_is_noticed() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = Scale(), Scale()
+            self.second.weight = self.first.weight
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.second(self.first(x))
+
+    kernel = RIGHT.replace("x * weight + 1e-6", "(x * weight + 1e-6) * weight + 1e-6")
+    module = Tied()
+    fast = optimized(module, [ROWS], kernel).module
+    with torch.no_grad():
+        assert torch.equal(fast(ROWS), module(ROWS))
+        module.second.weight = torch.nn.Parameter(torch.full((8,), 5.0))
+        assert torch.equal(fast(ROWS), module(ROWS))
+
+
+def test_a_tensor_that_is_no_buffer_may_not_be_written_by_a_call_and_is_as_it_was() -> None:
+    class Caching(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cache = torch.zeros(4, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.cache[:2] = x[:2]
+            return x * self.cache
+
+    module = Caching()
+    with pytest.raises(kernelswarm.ProblemError, match="a call changes its attribute 'cache'"):
+        problem_of(module, [ROWS])
+    assert torch.equal(module.cache, torch.zeros(4, 8))
 
 
 class Configured(Shifted):
