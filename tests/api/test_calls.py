@@ -3,6 +3,8 @@
 import copy
 import random
 import re
+import subprocess
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -288,3 +290,18 @@ def test_random_numbers_stay_the_callers_own(fails: bool) -> None:
     with pytest.raises(InputError) if fails else nullcontext():
         problem_of(torch.nn.Sequential(Uncertain().eval(), Branches() if fails else Masked()), [ROWS])
     assert torch.equal(torch.get_rng_state(), before) and random.getstate() == python
+
+
+def test_a_search_draws_none_of_the_callers_random_numbers() -> None:
+    async def draw() -> None:
+        random.random(), numpy.random.rand(), torch.rand(1)
+
+    before = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    blocking(draw())
+    assert before == (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
+
+
+def test_importing_draws_none_either() -> None:
+    lines = "import random, kernelswarm", "before = random.getstate()", "kernelswarm.optimize, kernelswarm.apply"
+    program = "; ".join((*lines, "assert random.getstate() == before"))
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
