@@ -8,9 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 _EXTREMES = 4
-"""Values beyond a quarter of their type's range, infinities and NaN among them, that are drawn as themselves."""
+"""Values beyond a quarter of their type's range, infinities among them, that are drawn as themselves."""
 
 
 def copied(value: Any, device: Any = None) -> Any:
@@ -69,7 +68,8 @@ def _drawn(value: Any) -> str:
     # As masks have them: minus infinity, or the least number that there is.
     is_extreme = ~(wide.abs() <= torch.finfo(value.dtype).max / 4)
     drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, shape)}.to({value.dtype})"
-    for extreme in wide[is_extreme].unique().tolist()[:_EXTREMES]:
+    numbers = wide[is_extreme & ~wide.isnan()].unique().tolist()[:_EXTREMES]
+    for extreme in (*numbers, *([math.nan] if bool(wide.isnan().any()) else [])):
         at = wide.isnan() if extreme != extreme else wide == extreme
         drawn = f'torch.where({_pattern(at, shape)}, float("{extreme!r}"), {drawn})'
     return f"{drawn}{order}"
