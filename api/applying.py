@@ -65,8 +65,12 @@ def put_into(model: torch.nn.Module, call: SearchedCall, where: str) -> Applied:
     skipped = {name: reason for name, module in matching.items() if (reason := misfit(module, call))}
     modules = {name: module for name, module in matching.items() if name not in skipped}
     if not modules:
-        name, reason = next(iter(skipped.items()))
-        raise InputError(f"no submodule that matches {where!r} is like the one that was searched: {name!r}: {reason}")
+        # A part of the searched class says most: `*` matches the model itself, too.
+        name = next((name for name, module in matching.items() if type(module) is type(searched)), next(iter(skipped)))
+        label = repr(name) if name else "the model itself"
+        raise InputError(
+            f"no submodule that matches {where!r} is like the one that was searched: {label}: {skipped[name]}"
+        )
     for module in modules.values():
         module.__class__ = fast_class(type(module), call)
     inside = tuple(f"{name}." if name else "" for name in modules)

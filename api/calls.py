@@ -18,6 +18,8 @@ _NONE = inspect.Parameter.empty
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _is_compiling, _is_tracing = torch.compiler.is_compiling, torch._C._is_tracing
 _has_any_global_hook = torch.nn.modules.module._has_any_global_hook
+_peek_transform, _has_autocast = torch._C._functorch.peek_interpreter_stack, torch._C._is_any_autocast_enabled
+_function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -54,8 +56,10 @@ class SearchedCall:
             arguments: by position.
             named: by name.
         """
-        if _is_compiling() or _is_tracing():
+        if _is_compiling() or _is_tracing() or _peek_transform() is not None:
             return None
+        if _has_autocast() or _function_modes() or _dispatch_modes():
+            return None  # the file's reference is a trace of a call without them
         if module is None:
             return self.taken([], arguments, named)
         state = self._accepted.get(module)

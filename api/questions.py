@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,8 +70,31 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
     with errors_in_python(), random_state_kept():
         if not _is_in_loop():
             return asyncio.run(work)
-        with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
-            return pool.submit(asyncio.run, work).result()
+        return _in_thread(work)
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Ctrl-C arrives here and not in the thread's loop: it is passed on, as ``asyncio.run`` would."""
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def run() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        running.append((asyncio.get_running_loop(), task))
+        return await work
+
+    with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
+        future = pool.submit(asyncio.run, run())
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            for loop, task in running:
+                with suppress(RuntimeError):  # it ended just now
+                    loop.call_soon_threadsafe(task.cancel)
+            try:
+                return future.result()
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -175,7 +175,10 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     modes = {} if _depends_on_mode(operator, graph.code, traced) else {"training": None}
     module: Any = operator
     owned = owned_by(module) if before else {}
-    kinds = tuple((kind, {key: kept(v, owned) for key, v in attributes.items()} | modes) for kind, attributes in before)
+    kinds = tuple(
+        (kind, {key: None if is_held(value) else kept(value, owned) for key, value in attributes.items()} | modes)
+        for kind, attributes in before
+    )
     parts = tuple(name for name, _ in module.named_modules()) if before else ()
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, parts, structures[0])
 

@@ -1,12 +1,13 @@
 """Settings of a module as they were: what lists, dictionaries, objects, tensors and arrays hold may change in place."""
 
+import sys
 import types
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 import torch
@@ -30,7 +31,7 @@ Owned = Mapping[int, Any]
 class _Content:
     """What a value holds, all the way down; of a value that holds itself, too."""
 
-    kind: type[Any]
+    kind: type[Any] | str
     keys: tuple[Any, ...] | None = None
     """Of a dictionary, in order, and an object's attributes."""
     values: tuple[Any, ...] = ()
@@ -80,7 +81,7 @@ class _Keeper:
         held = None if len(self._nodes) >= _MOST else _held_by(value)
         if held is None:
             return value
-        node = _Content(type(value))
+        node = _Content(_kind(value))
         self._nodes[id(value)] = (value, node)  # the value is kept alive, so that its identity stays its own
         node.keys, values, node.plain = held
         node.values = tuple(map(self.kept, values))
@@ -106,7 +107,7 @@ def _is_as(now: Any, before: Any, owned: Owned, pairs: set[tuple[int, int]]) -> 
     if not isinstance(before, _Content):
         alike = type(now) is type(before) and isinstance(now, _IMMUTABLE)
         return now is before or (alike and bool(now == before))
-    if type(now) is not before.kind or id(now) in owned:
+    if _kind(now) != before.kind or id(now) in owned:
         return False
     if (id(now), id(before)) in pairs:
         return True  # being compared further up
@@ -162,12 +163,22 @@ def _held_by(value: Any) -> tuple[tuple[Any, ...] | None, Sequence[Any], Any] | 
     return names, (*items, *attributes.values()), len(items)
 
 
+def _kind(value: Any) -> type | str:
+    """Its class, which can be pickled: those of functions cannot."""
+    return type(value).__name__ if type(value) in _CALLABLES else type(value)
+
+
 def _behind(function: Any) -> tuple[None, Sequence[Any], Any] | None:
     """What a function does its work with: two of one line of code are alike if this is."""
     if isinstance(function, partial):
         return None, (function.func, function.args, function.keywords), None
     if isinstance(function, types.MethodType):
         return None, (function.__self__, function.__func__), None
+    try:
+        if attrgetter(function.__qualname__)(sys.modules.get(function.__module__)) is function:
+            return None  # there is one of it
+    except AttributeError:
+        pass  # it was defined within another
     try:
         closed = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:

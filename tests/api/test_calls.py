@@ -1,10 +1,15 @@
 """Which calls a kernel stands in for, and what searching does in the user's own process."""
 
+import asyncio
 import copy
+import os
+import pickle
 import random
 import re
+import signal
 import subprocess
 import sys
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -21,7 +26,7 @@ from winning import RIGHT, ROWS, Scale, calls_of, optimized
 import kernelswarm
 from kernelswarm.api import calls
 from kernelswarm.api.questions import blocking
-from kernelswarm.api.searching import problem_of
+from kernelswarm.api.searching import errors_of, problem_of
 from kernelswarm.schemas import InputError
 
 
@@ -105,6 +110,28 @@ def test_settings_that_say_the_same_are_the_same_whatever_objects_say_it() -> No
         model(ROWS)
         result.best(ROWS)
         assert calls_of(result) == 2 + 3
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch, which reads its own structure
+def test_a_pickled_result_knows_its_settings() -> None:
+    module = Objects()
+    del module.twice  # no lambda can be pickled
+    module.function = torch.nn.functional.relu
+    result = pickle.loads(pickle.dumps(optimized(module, [ROWS])))
+    other = Objects()
+    del other.twice
+    other.function = torch.nn.functional.relu
+    with torch.no_grad():
+        result.best(ROWS)
+    assert calls_of(result) == 1
+    assert kernelswarm.apply(torch.nn.Sequential(other), result, where="0").names == ("0",)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch, which reads its own structure
+def test_a_result_for_a_recurrent_module_can_be_pickled() -> None:
+    file = "calls = 0\ndef kernel(*tensors):\n    raise NotImplementedError\n"
+    result = pickle.loads(pickle.dumps(optimized(torch.nn.LSTM(8, 8), [ROWS], file)))
+    assert not calls.difference(torch.nn.LSTM(8, 8), result.traced)
 
 
 IN_PLACE: dict[str, Callable[[Objects], object]] = {
@@ -305,3 +332,72 @@ def test_importing_draws_none_either() -> None:
     lines = "import random, kernelswarm", "before = random.getstate()", "kernelswarm.optimize, kernelswarm.apply"
     program = "; ".join((*lines, "assert random.getstate() == before"))
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+class Watching(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+AROUND: dict[str, Callable[[Any], Any]] = {
+    "vmap": lambda model: torch.vmap(model)(torch.stack([ROWS, ROWS + 1])),
+    "jvp": lambda model: torch.func.jvp(model, (ROWS,), (ROWS,)),
+    "autocast": lambda model: _within(torch.autocast("cpu", torch.bfloat16), model),
+    "a dispatch mode": lambda model: _within(Watching(), model),
+    "a device": lambda model: _within(torch.device("cpu"), model),
+}
+
+
+def _within(context: Any, model: Any) -> torch.Tensor:
+    with context:
+        return model(ROWS)
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_transforms_and_modes_see_the_module_itself(around: str) -> None:
+    class Multiplied(Scale):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ torch.diag(self.weight) + self.shift
+
+    model, own = torch.nn.Sequential(Multiplied()), Multiplied()
+    result = optimized(Multiplied(), [ROWS])
+    kernelswarm.apply(model, result, where="0")
+    before = calls_of(result)
+    with torch.no_grad():
+        torch.testing.assert_close(AROUND[around](model), AROUND[around](own), rtol=0, atol=0)
+        assert calls_of(result) == before
+        model(ROWS)
+    assert calls_of(result) == before + 1
+
+
+def test_errors_name_what_the_caller_wrote() -> None:
+    traced = problem_of(Masked(), [ROWS])
+    with pytest.raises(kernelswarm.ProblemError) as caught, errors_of(traced):
+        raise kernelswarm.ProblemError(f"{traced.problem.name}.py is not deterministic: the output differs")
+    assert re.fullmatch(rf"Masked \({re.escape(__file__)}:\d+\) is not deterministic: .*", str(caught.value))
+    function = problem_of(lambda x: x * 2, [ROWS])
+    lambda_ = rf"^<lambda> \({re.escape(__file__)}:\d+\) decides nothing"
+    with pytest.raises(kernelswarm.ProblemError, match=lambda_), errors_of(function):
+        raise kernelswarm.ProblemError(f"{function.problem.name}.py decides nothing")
+
+
+@pytest.mark.parametrize("has_result", [True, False])
+def test_an_interrupt_reaches_the_thread_of_a_notebook(has_result: bool) -> None:
+    async def work() -> int:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if not has_result:
+                raise
+        return 3
+
+    async def notebook() -> int:
+        return blocking(work())
+
+    loop = asyncio.new_event_loop()  # as a notebook's, which has no handler of its own for the signal
+    try:
+        with nullcontext() if has_result else pytest.raises(KeyboardInterrupt):
+            assert loop.run_until_complete(notebook()) == 3
+    finally:
+        loop.close()
