@@ -15,6 +15,8 @@ from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_b
 
 _NONE = inspect.Parameter.empty
 """Default of an argument that has none."""
+ERRORS_OF_INPUTS = (IndexError, RuntimeError)
+"""What a kernel raises where the operator does, too, for values that nobody may give it."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _is_compiling, _is_tracing = torch.compiler.is_compiling, torch._C._is_tracing
 _has_any_global_hook = torch.nn.modules.module._has_any_global_hook

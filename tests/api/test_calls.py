@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from msgspec.structs import replace
 from winning import RIGHT, ROWS, Scale, calls_of, optimized
 
 import kernelswarm
@@ -401,3 +402,38 @@ def test_an_interrupt_reaches_the_thread_of_a_notebook(has_result: bool) -> None
             assert loop.run_until_complete(notebook()) == 3
     finally:
         loop.close()
+
+
+def test_an_index_out_of_range_has_the_words_of_the_module() -> None:
+    class Coded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.one_hot(x, 4) + 1
+
+    lines = (
+        "import torch",
+        "def kernel(x):",
+        "    return torch.eye(4, dtype=x.dtype).gather(0, x[:, None].expand(-1, 4)) + 1",
+    )
+    kernel = "\n".join(lines)
+    codes = torch.tensor([0, 1, 2])
+    for operator in (Coded(), Coded().forward):
+        best = optimized(operator, [codes], kernel).best
+        with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
+            best(codes + 9)
+
+
+def test_an_interrupt_while_others_are_waited_for_returns_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    won = optimized(Scale(), [ROWS], "")
+
+    async def none() -> Any:
+        for event in ():
+            yield event
+
+    @asynccontextmanager
+    async def waiting(*_: Any, **__: Any) -> Any:
+        yield SimpleNamespace(notes=(), events=none, graph=None, result=lambda: replace(won.result, best=""))
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr("kernelswarm.api.searching.searching", waiting)
+    assert kernelswarm.optimize(Scale(), [ROWS]).session == won.session
