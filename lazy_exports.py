@@ -1,5 +1,6 @@
 """Packages that import what they export when it is first used: who needs one name does not wait for the others."""
 
+import random
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -22,6 +23,11 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules.get(package)
             )
-        return getattr(import_module(f".{places[name]}", package), name)
+        if (module := sys.modules.get(f"{package}.{places[name]}")) is None:
+            # Some libraries draw random numbers where they are imported, and a user's program may have seeded them.
+            state = random.getstate()
+            module = import_module(f".{places[name]}", package)
+            random.setstate(state)
+        return getattr(module, name)
 
     return lookup, lambda: [*places]

@@ -14,7 +14,7 @@ from ..hardware.sources.drawn_inputs import copied
 from ..hardware.sources.from_python import Traced, by_place_and_name
 from ..hardware.sources.random_state import random_state_kept
 from ..schemas import InputError
-from .calls import SearchedCall, difference, held_by
+from .calls import ERRORS_OF_INPUTS, SearchedCall, difference, held_by
 
 ERRORS = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Largest difference from the module itself, relative to the output's elements and their root mean square."""
@@ -65,8 +65,12 @@ def put_into(model: torch.nn.Module, call: SearchedCall, where: str) -> Applied:
     skipped = {name: reason for name, module in matching.items() if (reason := misfit(module, call))}
     modules = {name: module for name, module in matching.items() if name not in skipped}
     if not modules:
-        name, reason = next(iter(skipped.items()))
-        raise InputError(f"no submodule that matches {where!r} is like the one that was searched: {name!r}: {reason}")
+        # A part of the searched class says most: `*` matches the model itself, too.
+        name = next((name for name, module in matching.items() if type(module) is type(searched)), next(iter(skipped)))
+        label = repr(name) if name else "the model itself"
+        raise InputError(
+            f"no submodule that matches {where!r} is like the one that was searched: {label}: {skipped[name]}"
+        )
     for module in modules.values():
         module.__class__ = fast_class(type(module), call)
     inside = tuple(f"{name}." if name else "" for name in modules)
@@ -95,7 +99,12 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
 
     def forward(self: Any, *arguments: Any, **named: Any) -> Any:
         tensors = call.tensors(self, arguments, named)
-        return original.forward(self, *arguments, **named) if tensors is None else call.computed(tensors)
+        if tensors is not None:
+            try:
+                return call.computed(tensors)
+            except ERRORS_OF_INPUTS:
+                pass  # an index out of range: the module says so in PyTorch's words
+        return original.forward(self, *arguments, **named)
 
     def copied(self: Any, memo: dict[int, Any]) -> Any:
         self.__class__ = original

@@ -11,16 +11,17 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from ..hardware.sources.from_python import Traced, by_place_and_name, flattened, is_held, signature_of
-from ..hardware.sources.kept_settings import SIMPLE, is_as, kept
+from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_by
 
 _NONE = inspect.Parameter.empty
 """Default of an argument that has none."""
-_HOLDERS = ("_parameters", "_buffers")
-"""What :meth:`_State.held` reads anew for each call."""
-_NUMBERS = (bool, int, float)
+ERRORS_OF_INPUTS = (IndexError, RuntimeError)
+"""What a kernel raises where the operator does, too, for values that nobody may give it."""
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _is_compiling, _is_tracing = torch.compiler.is_compiling, torch._C._is_tracing
 _has_any_global_hook = torch.nn.modules.module._has_any_global_hook
+_peek_transform, _has_autocast = torch._C._functorch.peek_interpreter_stack, torch._C._is_any_autocast_enabled
+_function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -57,15 +58,17 @@ class SearchedCall:
             arguments: by position.
             named: by name.
         """
-        if _is_compiling() or _is_tracing():
+        if _is_compiling() or _is_tracing() or _peek_transform() is not None:
             return None
+        if _has_autocast() or _function_modes() or _dispatch_modes():
+            return None  # the file's reference is a trace of a call without them
         if module is None:
             return self.taken([], arguments, named)
         state = self._accepted.get(module)
         if state is None or state.is_changed():
             if difference(module, self.traced):
                 return None
-            state = self._accepted[module] = _State(module, self.traced.names)
+            state = self._accepted[module] = _State(module, self.traced)
         return None if self._is_watched() else self.taken(state.held(), arguments, named)
 
     def taken(self, held: list[Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any] | None:
@@ -119,39 +122,33 @@ class SearchedCall:
 class _State:
     """A module as it was when it last was like the one that was searched: a later call compares by identity."""
 
-    def __init__(self, module: torch.nn.Module, names: tuple[str, ...]) -> None:
+    def __init__(self, module: torch.nn.Module, traced: Traced) -> None:
         # Not the module itself: what holds this is dropped with it.
-        parts = [part for part in module.modules() if part is not module]
-        self._classes = [(part, type(part)) for part in parts]
-        self._settings = [(vars(part), dict(vars(part))) for part in (module, *parts)]
-        # Numbers that are equal may have other types, and what holds others may change in place.
-        self._numbers = [(now, k, v) for now, then in self._settings for k, v in then.items() if type(v) in _NUMBERS]
+        parts = list(module.modules())
+        self._classes = [(part, type(part)) for part in parts if part is not module]
         # The module's own hooks run around its forward; those of its parts would not be called.
         own_hooks = [vars(module)[hooks] for hooks in _HOOKS]
-        self._containers = [
-            (now, key, kept(value))
-            for now, then in self._settings
-            for key, value in then.items()
-            if isinstance(value, list | tuple | dict) and key not in _HOLDERS and not any(value is h for h in own_hooks)
+        self._watch = Watch(parts, own_hooks, traced.constants)
+        self._holders = [_holder(module, name) for name in traced.names]
+        taken = {(id(holder), key) for holder, key in self._holders}
+        # None, and the second name of a parameter that has two.
+        self._further = [
+            (holder, key, value)
+            for part in parts
+            for holder in (part._parameters, part._buffers)
+            for key, value in holder.items()
+            if (id(holder), key) not in taken
         ]
-        self._holders = [_holder(module, name) for name in names]
 
     def is_changed(self) -> bool:
-        """Whether anything but a parameter or buffer is another one than it was."""
-        try:
-            for now, then in self._settings:
-                if now != then:
-                    return True
-        except (RuntimeError, TypeError, ValueError):
-            # Another tensor or array where one was: these do not say whether they are equal.
-            return True
-        for now, key, value in self._numbers:
-            if now[key] is not value:
+        """Whether anything but a parameter or buffer is another one than it was, or one has come or gone."""
+        for part, kind in self._classes:
+            if type(part) is not kind:
                 return True
-        for now, key, before in self._containers:
-            if not is_as(now[key], before):
+        for holder, key, value in self._further:
+            if holder.get(key) is not value:
                 return True
-        return any(type(part) is not kind for part, kind in self._classes)
+        return self._watch.is_changed()
 
     def held(self) -> list[Any]:
         """Parameters and buffers as they are now; None for what is not there."""
@@ -190,6 +187,16 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
     parts: list[Any] = list(module.modules())
     if len(parts) != len(traced.settings):
         return f"it has {len(parts)} parts, not {len(traced.settings)}"
+    if names := {*traced.parts} ^ {name for name, _ in module.named_modules()}:
+        return f"its part {min(names)!r} has another name or is not there"
+    held = {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+    if names := {*traced.names} ^ held:
+        name = min(names)
+        return f"its parameter {name!r} {'was none' if name in held else 'is none now'}, or was another's"
+    owned = dict(owned_by(module))
+    operator: Any = traced.operator
+    if vars(operator) is vars(module):
+        owned[id(operator)] = owned[id(module)]  # two objects of one content: see `shared`
     for part, (kind, attributes) in zip(parts, traced.settings, strict=True):
         now = vars(part)
         if part is not module and type(part) is not kind:
@@ -199,7 +206,11 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
         if part is not module and now.get("forward") is not attributes.get("forward"):
             return "a part of it has another forward"
         for key, value in attributes.items():
-            if (key, value) != ("training", None) and not is_held(now.get(key)) and not is_as(now.get(key), value):
+            if (
+                (key, value) != ("training", None)
+                and not is_held(now.get(key))
+                and not is_as(now.get(key), value, owned)
+            ):
                 return f"its attribute {key!r} is another one"
     return ""
 

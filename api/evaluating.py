@@ -15,7 +15,7 @@ from ..sessions.search import search_context, session_on
 from ..sessions.search_options import SearchOptions
 from .progress import progress, step_text
 from .questions import blocking
-from .searching import problem_of
+from .searching import errors_of, problem_of
 
 if TYPE_CHECKING:
     from .applying import Applied
@@ -62,7 +62,7 @@ def evaluate(
     options.check_pool(place)
 
     async def judge() -> Evaluation:
-        with progress(on_notice) as say:
+        with progress(on_notice) as say, errors_of(traced):
             async with (
                 search_context(traced.problem, place, home=root, nats=nats, on_notice=say) as context,
                 session_on(context, options) as search,

@@ -4,12 +4,13 @@ import asyncio
 import re
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..bus import asked_bus
+from ..hardware.sources.random_state import random_state_kept
 from ..schemas import KernelswarmError
 from ..sessions.home import kernelswarm_home
 from ..sessions.search_options import SearchOptions
@@ -62,12 +63,38 @@ def sql(
 
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, also from within a running loop (a notebook), in a thread of its own then."""
-    with errors_in_python():
+    """Run to the end, also from within a running loop (a notebook), in a thread of its own then.
+
+    The caller's random numbers stay as they are: clients of a cluster draw some.
+    """
+    with errors_in_python(), random_state_kept():
         if not _is_in_loop():
             return asyncio.run(work)
-        with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
-            return pool.submit(asyncio.run, work).result()
+        return _in_thread(work)
+
+
+def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+    """Ctrl-C arrives here and not in the thread's loop: it is passed on, as ``asyncio.run`` would."""
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+
+    async def run() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        running.append((asyncio.get_running_loop(), task))
+        return await work
+
+    with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
+        future = pool.submit(asyncio.run, run())
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            for loop, task in running:
+                with suppress(RuntimeError):  # it ended just now
+                    loop.call_soon_threadsafe(task.cancel)
+            try:
+                return future.result()
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """Searches: search for a faster kernel for a live function, a module or a problem file."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -10,7 +13,8 @@ from ..hardware.sources.from_python import Traced, trace
 from ..hardware.sources.problem_files import load_problem
 from ..hardware.sources.random_state import random_state_kept
 from ..hardware.sources.several_calls import trace_calls
-from ..schemas import InputError, Origin
+from ..hardware.sources.source_lines import described
+from ..schemas import InputError, Origin, ProblemError
 from ..sessions.finished_file import finished_file
 from ..sessions.fork import fork_point
 from ..sessions.home import kernelswarm_home
@@ -178,18 +182,42 @@ async def _search(
     on_notice: Callable[[str], None] | None,
     origin: Origin | None = None,
 ) -> Optimized:
-    with progress(on_notice) as say:
-        async with searching(
-            traced.problem, pool, options, home=home, nats=nats, origin=origin, on_notice=say
-        ) as running:
-            for note in running.notes:
-                say(note)
-            async for _, event in running.events():
-                if text := step_text(event, running.graph):
-                    say(text)
-            result = running.result()
-            text = finished_file(running.graph, result.best) if result.best else ""
-            return Optimized(result, traced, text)
+    outcome: Optimized | None = None
+    try:
+        with progress(on_notice) as say, errors_of(traced):
+            async with searching(
+                traced.problem, pool, options, home=home, nats=nats, origin=origin, on_notice=say
+            ) as running:
+                for note in running.notes:
+                    say(note)
+                async for _, event in running.events():
+                    if text := step_text(event, running.graph):
+                        say(text)
+                result = running.result()
+                text = finished_file(running.graph, result.best) if result.best else ""
+                outcome = Optimized(result, traced, text)
+    except asyncio.CancelledError:
+        if outcome is None:
+            raise
+        # Ctrl-C while other processes use this one's bus: what was searched is there.
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+    return outcome
+
+
+@contextmanager
+def errors_of(traced: Traced) -> Iterator[None]:
+    """Errors name what the caller wrote, not the file that was generated from it."""
+    try:
+        yield
+    except ProblemError as error:
+        if traced.operator is None or not error.args:
+            raise
+        generated = re.compile(rf"^{re.escape(traced.problem.name)}(\.py)?\b")
+        name = described(traced.operator)
+        error.args = (generated.sub(lambda _: name, str(error.args[0])), *error.args[1:])
+        raise
 
 
 def problem_of(

@@ -28,7 +28,11 @@ RESTARTS = 5
 
 RESTARTS_SECONDS = 600.0
 
-STILL_USED = "another process still uses the event bus of this one: waiting for it to finish (Ctrl-C ends both)"
+STILL_USED = (
+    "another process still uses the event bus of this one: waiting for it to finish. This one's result is in the log: "
+    "Ctrl-C ends both, and `kernelswarm resume` goes on with the other's search. A home of its own for each process, "
+    "or a cluster (--nats), avoids that"
+)
 """What the owner of a server says when it has nothing else to do and cannot leave."""
 
 JOIN_SECONDS = 30.0

@@ -3,9 +3,13 @@
 A trace holds sizes as numbers: those that depend on values are other numbers for other values.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+_EXTREMES = 4
+"""Values beyond a quarter of their type's range, infinities among them, that are drawn as themselves."""
 
 
 def copied(value: Any, device: Any = None) -> Any:
@@ -54,18 +58,46 @@ def _drawn(value: Any) -> str:
         share = float(value.float().mean()) if value.numel() else 0.5
         drawn = f"torch.rand({shape}, generator=generator) < {share:.4f}"
         return f"({drawn}){laid_out}" if laid_out else drawn
-    low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
-    order = ".sort().values" if value.ndim == 1 and value.numel() > 2 and bool((value.diff() >= 0).all()) else ""
-    order += laid_out
+    ascends = value.ndim == 1 and value.numel() > 2 and bool((value[1:] >= value[:-1]).all())
+    order = (".sort().values" if ascends else "") + laid_out
     if not value.dtype.is_floating_point:
+        low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
         return f"torch.randint({low}, {high + 1}, {shape}, generator=generator, dtype={value.dtype}){order}"
-    wide = value.double()
-    mean = float(wide.mean()) if value.numel() else 0.0
-    if value.numel() and low >= 0:
-        span = f"torch.rand({shape}, generator=generator).mul({high - low!r}).add({low!r})"
-        return f"{span}.to({value.dtype}){order}"
-    std = float(wide.std()) if value.numel() > 1 else 1.0
-    return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r}).to({value.dtype}){order}"
+    # What an expanded tensor repeats is seen once.
+    wide = value[tuple(slice(None) if step else 0 for step in value.stride())].double()
+    # As masks have them: minus infinity, or the least number that there is.
+    is_extreme = ~(wide.abs() <= torch.finfo(value.dtype).max / 4)
+    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, shape)}.to({value.dtype})"
+    numbers = wide[is_extreme & ~wide.isnan()].unique().tolist()[:_EXTREMES]
+    for extreme in (*numbers, *([math.nan] if bool(wide.isnan().any()) else [])):
+        at = wide.isnan() if extreme != extreme else wide == extreme
+        drawn = f'torch.where({_pattern(at, shape)}, float("{extreme!r}"), {drawn})'
+    return f"{drawn}{order}"
+
+
+def _spread(numbers: Any, has_numbers: bool, shape: tuple[int, ...]) -> str:
+    """Numbers of the range, or of the mean and deviation, of ``numbers``."""
+    if has_numbers and not numbers.numel():
+        return f"torch.zeros({shape})"
+    low, high = (numbers.min().item(), numbers.max().item()) if has_numbers else (0, 1)
+    if has_numbers and low >= 0:
+        return f"torch.rand({shape}, generator=generator).mul({high - low!r}).add({low!r})"
+    mean, std = float(numbers.mean()) if has_numbers else 0.0, float(numbers.std()) if numbers.numel() > 1 else 1.0
+    return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r})"
+
+
+def _pattern(at: Any, shape: tuple[int, ...]) -> str:
+    """Where a value stands: above or below a diagonal, as in causal masks, or as often as here."""
+    import torch
+
+    if at.ndim >= 2 and at.numel() == math.prod(shape) and at.is_contiguous():
+        everywhere = torch.ones_like(at)
+        first, last = (int(line.flatten(0, -2)[0].sum()) for line in (at[..., :1, :], at[..., -1:, :]))
+        for cut, diagonal in (("triu", at.shape[-1] - first), ("tril", last - at.shape[-2])):
+            if torch.equal(at, getattr(everywhere, cut)(diagonal)):
+                flat = "" if tuple(at.shape) == shape else ".flatten()"
+                return f"torch.ones({tuple(at.shape)}, dtype=torch.bool).{cut}({diagonal}){flat}"
+    return f"torch.rand({shape}, generator=generator) < {float(at.double().mean()):.4f}"
 
 
 def redrawn(tensors: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
-from .kept_settings import kept
+from .kept_settings import KeptTensor, kept, owned_by, version
 from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -54,6 +54,8 @@ class Traced:
     """Tensors that the operator made or held elsewhere."""
     settings: tuple[tuple[type, dict[str, Any]], ...] = ()
     """Of the module and its parts, as :func:`settings` says it; ``training`` is None where that changes nothing."""
+    parts: tuple[str, ...] = ()
+    """Names of the module's parts."""
     structure: Any = None
     """Of the result, as ``torch.utils._pytree`` says it."""
     further: tuple[Mapping[str, Any], ...] = ()
@@ -126,14 +128,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
 
     structures: list[Any] = []
-    before, lists = settings(operator), _contents(operator)
+    before, contents = settings(operator), _contents(operator)
     try:
         graph = traced()
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
         # Without the tracer's own traceback: a hundred lines that end in this sentence.
         raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from None
     finally:
-        changed = _restored(operator, before, lists)
+        changed = _restored(operator, before, contents)
     if changed:
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
@@ -154,7 +156,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         except Exception:  # noqa: BLE001 - whatever the user's code raises for numbers that nobody gave it
             is_fixed = False
         finally:
-            _restored(operator, before, lists)
+            _restored(operator, before, contents)
         if not is_fixed:
             raise ProblemError(
                 f"{_label(operator)} has sizes that depend on the values of {' and '.join(by_values)}, and a kernel is "
@@ -171,8 +173,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         for label, value in zip(names, values, strict=True)
     }
     modes = {} if _depends_on_mode(operator, graph.code, traced) else {"training": None}
-    kinds = tuple((kind, {key: kept(v) for key, v in attributes.items()} | modes) for kind, attributes in before)
-    return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, structures[0])
+    module: Any = operator
+    owned = owned_by(module) if before else {}
+    kinds = tuple(
+        (kind, {key: None if is_held(value) else kept(value, owned) for key, value in attributes.items()} | modes)
+        for kind, attributes in before
+    )
+    parts = tuple(name for name, _ in module.named_modules()) if before else ()
+    return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, parts, structures[0])
 
 
 def _refuse_dropout(operator: Any) -> None:
@@ -214,7 +222,7 @@ def _reason(error: Exception) -> str:
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
     """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
-    before, lists = settings(operator), _contents(operator)
+    before, contents = settings(operator), _contents(operator)
     try:
         for mode in (True, False) if before else ():
             for part in operator.modules():
@@ -224,7 +232,7 @@ def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> boo
     except Exception:  # noqa: BLE001 - whatever the user's code raises in a mode in which nobody called it
         return True
     finally:
-        _restored(operator, before, lists)
+        _restored(operator, before, contents)
     return False
 
 
@@ -249,25 +257,34 @@ def is_held(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
 
 
-def _contents(operator: Any) -> list[tuple[list[Any], list[Any]]]:
-    """The lists among a module's attributes, each with what is in it."""
+def _contents(operator: Any) -> list[tuple[Any, Any]]:
+    """The lists and tensors among a module's attributes, each with what is in it."""
     import torch
 
     if not isinstance(operator, torch.nn.Module):
         return []
-    values = (value for part in operator.modules() for value in vars(part).values() if isinstance(value, list))
-    return [(value, list(value)) for value in values]
+    values = [value for part in operator.modules() for value in vars(part).values()]
+    lists = [(value, list(value)) for value in values if isinstance(value, list)]
+    return lists + [(KeptTensor(value), copied(value.detach())) for value in values if type(value) is torch.Tensor]
 
 
 def _restored(
     operator: Any,
     before: Sequence[tuple[type, dict[str, Any]]],
-    lists: Sequence[tuple[list[Any], list[Any]]],
+    contents: Sequence[tuple[Any, Any]],
 ) -> str:
     """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
-    appended = [id(value) for value, items in lists if len(value) != len(items)]
+    import torch
+
+    lists = [(value, items) for value, items in contents if isinstance(value, list)]
+    written = [id(value) for value, items in lists if len(value) != len(items)]
     for value, items in lists:
         value[:] = items  # a recurrent module's weights as well, which a traced call replaces
+    for value, numbers in contents:
+        if isinstance(value, KeptTensor) and version(value.tensor) != value.version:
+            written.append(id(value.tensor))
+            with torch.no_grad():
+                value.tensor.copy_(numbers)
     changed = ""
     for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
         for key in now.keys() | then.keys():
@@ -275,7 +292,7 @@ def _restored(
                 del vars(part)[key]
             elif now.get(key) is not then[key]:
                 vars(part)[key] = then[key]
-            elif id(then[key]) not in appended:
+            elif id(then[key]) not in written:
                 continue
             changed = changed if is_held(then.get(key)) else key
     return changed

@@ -3,18 +3,19 @@
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 
 @contextmanager
 def random_state_kept() -> Iterator[None]:
-    """Put the generators of torch, of CUDA where it is initialized, of NumPy and of Python back at the end."""
-    import torch
+    """Put the generators of torch, of CUDA where it is initialized, of NumPy and of Python back at the end.
 
-    numpy = sys.modules.get("numpy.random")
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    Those of libraries that are not imported yet are nobody's.
+    """
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy.random")
     python_state, numpy_state = random.getstate(), numpy.get_state() if numpy is not None else None
-    with torch.random.fork_rng(devices=list(devices)):
+    devices = range(torch.cuda.device_count()) if torch is not None and torch.cuda.is_initialized() else ()
+    with torch.random.fork_rng(devices=list(devices)) if torch is not None else nullcontext():
         try:
             yield
         finally:

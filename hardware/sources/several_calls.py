@@ -65,6 +65,7 @@ def trace_calls(operator: Callable[..., Any], calls: Sequence[Inputs], weights: 
         first.names,
         first.constants,
         first.settings,
+        first.parts,
         first.structure,
         tuple(other.inputs for other in traces[1:]),
     )

@@ -1,9 +1,12 @@
-"""Which line of somebody's code an error went through."""
+"""Which line of somebody's code an error went through, and where an operator was written."""
 
+import functools
+import inspect
 import linecache
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 _OWN = Path(__file__).parents[1]
 _STANDARD_LIBRARY = Path(traceback.__file__).parent
@@ -25,6 +28,18 @@ def place_of(error: BaseException, *, of_libraries: bool = False) -> str:
     file, line = own[-1]
     text = linecache.getline(file, line).strip()
     return f" in line {line}" + (f" of {file}" if of_libraries else "") + (f" (`{text}`)" if text else "")
+
+
+def described(operator: Any) -> str:
+    """What somebody wrote: a module's class or a function's name, with file and line where Python knows them."""
+    operator = operator.func if isinstance(operator, functools.partial) else operator
+    written = operator if hasattr(operator, "__qualname__") else type(operator)
+    name = written.__qualname__.rpartition("<locals>.")[2]
+    try:
+        file, (_, line) = inspect.getsourcefile(written), inspect.getsourcelines(written)
+    except (OSError, TypeError):
+        return str(name)  # typed into a prompt, or of C
+    return f"{name} ({file}:{line})"
 
 
 def _is_ours(file: str) -> bool:

@@ -293,6 +293,14 @@ def test_what_does_not_fit_is_refused_and_nothing_is_changed(won: Optimized, cas
     assert not any(hasattr(type(module), "kernelswarm_original") for module in model.modules())
 
 
+def test_a_pattern_that_matches_everything_says_why_the_likeliest_part_does_not_fit(won: Optimized) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), Scale(shift=1e-3))
+    with pytest.raises(InputError, match=r"searched: '1': its attribute 'shift' is another one"):
+        kernelswarm.apply(model, won)
+    with pytest.raises(InputError, match=r"searched: the model itself: it is a Sequential, not a Scale"):
+        kernelswarm.apply(torch.nn.Sequential(torch.nn.Tanh()), won)
+
+
 def test_what_matches_and_does_not_fit_is_skipped_and_named(won: Optimized) -> None:
     applied = kernelswarm.apply(Model(), won, where="*norm")
     assert applied.names == ("layers.0.norm", "layers.1.norm")

@@ -1,26 +1,33 @@
 """Which calls a kernel stands in for, and what searching does in the user's own process."""
 
+import asyncio
+import os
 import random
 import re
-from collections import OrderedDict
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
+from msgspec.structs import replace
 from winning import ROWS, Scale, calls_of, optimized
 
 import kernelswarm
 from kernelswarm.api import calls
 from kernelswarm.api.questions import blocking
-from kernelswarm.api.searching import problem_of
+from kernelswarm.api.searching import errors_of, problem_of
 from kernelswarm.schemas import InputError
 
 
 class Shifted(Scale):
-    """Its settings are an object, which is like no copy of itself."""
+    """Its settings are an object."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,48 +60,6 @@ def test_a_call_like_the_last_does_not_compare_every_setting_again(monkeypatch: 
         monkeypatch.setattr(calls, "difference", lambda module, traced: pytest.fail("the whole module was compared"))
         result.best(ROWS)
         assert calls_of(result) == 2
-
-
-class Configured(Shifted):
-    """Settings that hold others, numbers that are equal to others of another type, and parts in an order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.nested = {"rope": {"factor": 2.0}, "sizes": [1, [2, 3]]}
-        self.ordered = OrderedDict(a=1, b=2)
-        self.pair = ({"k": 1}, 2)
-        self.count, self.flag = 2, True
-        self.parts = torch.nn.ModuleDict({"a": torch.nn.Tanh(), "b": torch.nn.Sigmoid()})
-
-
-CHANGES: dict[str, Callable[[Configured], object]] = {
-    "appended": lambda module: module.steps.append(2),
-    "in a dictionary of a dictionary": lambda module: module.nested["rope"].update(factor=3.0),  # type: ignore[union-attr]
-    "in a list of a list": lambda module: module.nested["sizes"][1].append(4),  # type: ignore[index]
-    "in an ordered dictionary": lambda module: module.ordered.update(a=5),
-    "in a tuple's dictionary": lambda module: module.pair[0].update(k=2),
-    "an equal number of another type": lambda module: setattr(module, "count", 2.0),
-    "a truth as a number": lambda module: setattr(module, "flag", 1),
-    "the order of keys": lambda module: module.ordered.move_to_end("a"),
-    "the order of parts": lambda module: module.parts.update({"a": module.parts.pop("a")}),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("is_own", [True, False])
-def test_a_setting_that_changes_is_noticed_whatever_holds_it(change: str, is_own: bool) -> None:
-    searched, other = Configured(), Configured()
-    other.config = searched.config
-    module = searched if is_own else other
-    model = torch.nn.Sequential(module)
-    result = optimized(searched, [ROWS])
-    kernelswarm.apply(model, result, where="0")
-    before = calls_of(result)
-    with torch.no_grad():
-        model(ROWS)
-        CHANGES[change](module)
-        model(ROWS)
-    assert calls_of(result) == before + 1
 
 
 def test_tracing_sees_the_module_itself() -> None:
@@ -157,3 +122,122 @@ def test_random_numbers_stay_the_callers_own(fails: bool) -> None:
     with pytest.raises(InputError) if fails else nullcontext():
         problem_of(torch.nn.Sequential(Uncertain().eval(), Branches() if fails else Masked()), [ROWS])
     assert torch.equal(torch.get_rng_state(), before) and random.getstate() == python
+
+
+def test_a_search_draws_none_of_the_callers_random_numbers() -> None:
+    async def draw() -> None:
+        random.random(), numpy.random.rand(), torch.rand(1)
+
+    before = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    blocking(draw())
+    assert before == (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
+
+
+def test_importing_draws_none_either() -> None:
+    lines = "import random, kernelswarm", "before = random.getstate()", "kernelswarm.optimize, kernelswarm.apply"
+    program = "; ".join((*lines, "assert random.getstate() == before"))
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+class Watching(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+AROUND: dict[str, Callable[[Any], Any]] = {
+    "vmap": lambda model: torch.vmap(model)(torch.stack([ROWS, ROWS + 1])),
+    "jvp": lambda model: torch.func.jvp(model, (ROWS,), (ROWS,)),
+    "autocast": lambda model: _within(torch.autocast("cpu", torch.bfloat16), model),
+    "a dispatch mode": lambda model: _within(Watching(), model),
+    "a device": lambda model: _within(torch.device("cpu"), model),
+}
+
+
+def _within(context: Any, model: Any) -> torch.Tensor:
+    with context:
+        return model(ROWS)
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_transforms_and_modes_see_the_module_itself(around: str) -> None:
+    class Multiplied(Scale):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ torch.diag(self.weight) + self.shift
+
+    model, own = torch.nn.Sequential(Multiplied()), Multiplied()
+    result = optimized(Multiplied(), [ROWS])
+    kernelswarm.apply(model, result, where="0")
+    before = calls_of(result)
+    with torch.no_grad():
+        torch.testing.assert_close(AROUND[around](model), AROUND[around](own), rtol=0, atol=0)
+        assert calls_of(result) == before
+        model(ROWS)
+    assert calls_of(result) == before + 1
+
+
+def test_errors_name_what_the_caller_wrote() -> None:
+    traced = problem_of(Masked(), [ROWS])
+    with pytest.raises(kernelswarm.ProblemError) as caught, errors_of(traced):
+        raise kernelswarm.ProblemError(f"{traced.problem.name}.py is not deterministic: the output differs")
+    assert re.fullmatch(rf"Masked \({re.escape(__file__)}:\d+\) is not deterministic: .*", str(caught.value))
+    function = problem_of(lambda x: x * 2, [ROWS])
+    lambda_ = rf"^<lambda> \({re.escape(__file__)}:\d+\) decides nothing"
+    with pytest.raises(kernelswarm.ProblemError, match=lambda_), errors_of(function):
+        raise kernelswarm.ProblemError(f"{function.problem.name}.py decides nothing")
+
+
+@pytest.mark.parametrize("has_result", [True, False])
+def test_an_interrupt_reaches_the_thread_of_a_notebook(has_result: bool) -> None:
+    async def work() -> int:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if not has_result:
+                raise
+        return 3
+
+    async def notebook() -> int:
+        return blocking(work())
+
+    loop = asyncio.new_event_loop()  # as a notebook's, which has no handler of its own for the signal
+    try:
+        with nullcontext() if has_result else pytest.raises(KeyboardInterrupt):
+            assert loop.run_until_complete(notebook()) == 3
+    finally:
+        loop.close()
+
+
+def test_an_index_out_of_range_has_the_words_of_the_module() -> None:
+    class Coded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.one_hot(x, 4) + 1
+
+    lines = (
+        "import torch",
+        "def kernel(x):",
+        "    return torch.eye(4, dtype=x.dtype).gather(0, x[:, None].expand(-1, 4)) + 1",
+    )
+    kernel = "\n".join(lines)
+    codes = torch.tensor([0, 1, 2])
+    for operator in (Coded(), Coded().forward):
+        best = optimized(operator, [codes], kernel).best
+        with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
+            best(codes + 9)
+
+
+def test_an_interrupt_while_others_are_waited_for_returns_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    won = optimized(Scale(), [ROWS], "")
+
+    async def none() -> Any:
+        for event in ():
+            yield event
+
+    @asynccontextmanager
+    async def waiting(*_: Any, **__: Any) -> Any:
+        yield SimpleNamespace(notes=(), events=none, graph=None, result=lambda: replace(won.result, best=""))
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr("kernelswarm.api.searching.searching", waiting)
+    assert kernelswarm.optimize(Scale(), [ROWS]).session == won.session
