@@ -1,20 +1,22 @@
 """Packages that import what they export when it is first used: who needs one name does not wait for the others."""
 
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+_IMPORT = re.compile(r"^    from \.([\w.]+) import (\([^)]*\)|.*)$", re.MULTILINE)
 
-def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of ``package``.
 
-    Args:
-        package: its name.
-        modules: the names that it exports, with blanks between them, by the module in it that defines them. No module
-            may have such a name itself: an import of it would take the export's place.
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of ``package``, which names its exports once: under ``if TYPE_CHECKING``.
+
+    What is imported there from its own modules is imported by name when it is first asked for. No module may have such
+    a name itself: an import of it would take the export's place.
     """
-    places = {name: module for module, names in modules.items() for name in names.split()}
+    places = _exports(package)
 
     def lookup(name: str) -> Any:
         if name not in places:
@@ -25,3 +27,11 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
         return getattr(import_module(f".{places[name]}", package), name)
 
     return lookup, lambda: [*places]
+
+
+def _exports(package: str) -> dict[str, str]:
+    """By name, the module of ``package`` that defines it."""
+    spec = find_spec(package)
+    source = spec.loader.get_source(package) if spec is not None and spec.loader is not None else ""  # type: ignore[attr-defined]
+    imports = _IMPORT.findall(source or "")
+    return {name: module for module, names in imports for name in re.findall(r"\w+", names)}

@@ -8,23 +8,3 @@ from .row import Outcome, Row
 from .run import report_so_far, run_benchmark
 from .run_configuration import RunConfiguration
 from .score import FastP, Misses
-
-__all__ = [
-    "Benchmark",
-    "Choice",
-    "FastP",
-    "Measured",
-    "Misses",
-    "Outcome",
-    "Progress",
-    "Report",
-    "ResultsTable",
-    "Row",
-    "RunConfiguration",
-    "Spectator",
-    "Task",
-    "Watcher",
-    "report_on",
-    "report_so_far",
-    "run_benchmark",
-]
