@@ -14,11 +14,11 @@ from ..ir.build import Unsupported, cast, const
 from ..ir.loops import AttentionKernel, Buffer
 from ..ir.poly import Poly, variable
 from ..ir.scalar import Scalar
+from .calls import call
 from .lower import Lowering
 from .pointwise import base_name, is_pointwise
 from .recurrences import CARRIED
 from .views import RESHAPES, VIEWS, Index, linear, shape_of
-from .windows import call
 
 ATTENTION = "ks.attention_of_scores"
 """``softmax(scores) v``: of ``q``, ``k``, ``v``, the scores and the product that they are made of."""

@@ -10,20 +10,19 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from ...hardware.machine.work import refs
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ...schemas import Arg, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
+from .calls import call, in_order, permuted, viewed
 from .depthwise import is_depthwise
 from .library_convolutions import CONVOLUTION_LAST, CONVOLUTIONS, is_kept
 from .lower import PIECEWISE
 from .pointwise import base_name, is_pointwise
 from .reductions import describe, is_reduction
 from .views import VIEWS
-from .windows import call
 
 _PLANE, _SPACE = 4, 5
 """Dimensions of what is convolved in two dimensions, and in three."""
 _ALIGNED = 4
-_PERMUTE = "aten.permute.default"
 
 
 def channels_last(graph: Graph, transposed: bool = False) -> Graph:
@@ -149,8 +148,7 @@ class _Rewriting:
                 # As broadcasting reads it.
                 ones, source = (1,) * missing, self._new(f"{name}_whole")
                 meta = TensorMeta(shape=(*ones, *meta.shape), dtype=meta.dtype, example=(*ones, *meta.example))
-                sizes = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in meta.shape))
-                self.nodes.append(call(source, "aten.view.default", (Ref(name=name), sizes), meta))
+                self.nodes.append(viewed(source, name, meta))
             self.views[name] = self._new(f"{name}_viewed_last")
             self.nodes.append(_permuted(self.views[name], source, _last(self.rank), _moved(meta)))
         return self.views[name]
@@ -266,16 +264,12 @@ def _first(rank: int) -> tuple[int, ...]:
 
 
 def _permuted(name: str, source: str, order: tuple[int, ...], meta: TensorMeta) -> Node:
-    return call(name, _PERMUTE, (Ref(name=source), Items(items=order)), structs.replace(meta, strides=()))
+    return permuted(name, source, order, structs.replace(meta, strides=()))
 
 
 def _moved(meta: TensorMeta) -> TensorMeta:
     """What is known of a value's twin."""
-    return TensorMeta(
-        shape=tuple(meta.shape[dim] for dim in _last(len(meta.shape))),
-        dtype=meta.dtype,
-        example=tuple(meta.example[dim] for dim in _last(len(meta.shape))) if meta.example else (),
-    )
+    return in_order(meta, _last(len(meta.shape)))
 
 
 def _pads(pads: Items, rank: int) -> Items:

@@ -13,6 +13,7 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.poly import product
+from .calls import call, dims_argument
 from .pointwise import base_name, is_pointwise
 from .renaming import renamed
 from .views import RESHAPES, VIEWS, shape_of, size_argument
@@ -122,7 +123,7 @@ class _Spelling:
         """A new node of the step, which stands for ``node`` if it has no suffix."""
         name = f"{self.prefix}{node.name}{suffix}"
         kwargs = node.kwargs if target == node.target else {}
-        made = Node(name=name, op="call", target=target, args=args, kwargs=kwargs, values=(meta,))
+        made = call(name, target, args, meta, **kwargs)
         self.result.own.append(renamed(made, self.result.names))
         if not suffix:
             self.result.names[node.name] = name
@@ -233,5 +234,4 @@ def _resized(meta: TensorMeta, shape: tuple[int | str, ...], example: tuple[int,
 
 
 def _view(name: str, source: str, meta: TensorMeta) -> Node:
-    sizes = Items(items=tuple(size_argument(shape) for shape in shape_of(Node(name=name, op="call", values=(meta,)))))
-    return Node(name=name, op="call", target="aten.reshape.default", args=(Ref(name=source), sizes), values=(meta,))
+    return call(name, "aten.reshape.default", (Ref(name=source), dims_argument(meta.shape)), meta)
