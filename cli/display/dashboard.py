@@ -17,7 +17,7 @@ from ...sessions.private_inputs import without_seeds
 from ...sessions.swarm import Swarm
 from .summary import times_text
 from .task_text import outside_text
-from .terminal import err
+from .terminal import err, plain_table
 
 RECENT = 8
 """Rows of the candidates' table."""
@@ -166,7 +166,7 @@ def _path(graph: SearchGraph) -> Text:
 
 
 def _candidates(graph: SearchGraph) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table(header="dim")
     for column, width in (("node", 4), ("from", 4), ("intent", 7), ("state", 13), ("speedup", 7), ("interval", 12)):
         table.add_column(column, no_wrap=True, min_width=width)
     table.add_column("limited by", no_wrap=True, overflow="ellipsis")
