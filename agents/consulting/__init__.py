@@ -2,16 +2,3 @@
 
 from .consultation import ROUNDS, Adviser, Asked, Consultation, Question, Reading, Unusable, consult, settled
 from .json_answer import json_object
-
-__all__ = [
-    "ROUNDS",
-    "Adviser",
-    "Asked",
-    "Consultation",
-    "Question",
-    "Reading",
-    "Unusable",
-    "consult",
-    "json_object",
-    "settled",
-]

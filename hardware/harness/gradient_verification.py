@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from ...schemas import Verdict
 from . import judgement
+from .inputs.case import Case
 from .judgement import Judged, explain_numbers, judged, wrong
 from .messages.commands import Differentiate, Ran
-from .reference_process import Case
 
 if TYPE_CHECKING:
     from .verification import Verification

@@ -15,12 +15,13 @@ from ..processes import sealing, wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
+from .inputs.case import Case
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, explain_numbers, judged, wrong
 from .limits import further_limit
 from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
-from .reference_process import Case, ReferenceProcess
+from .reference_process import ReferenceProcess
 from .state_verification import check_form, check_unchanged
 from .untrusted import Taken, UntrustedCandidate
 
