@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
 from .calls import call, in_order, permuted, viewed
@@ -166,7 +166,7 @@ class _Rewriting:
         name = base_name(node.target)
         if node.op != "call" or len(node.values) != 1 or len(node.values[0].shape) != self.rank:
             return None
-        read = list(refs((*node.args, *node.kwargs.values())))
+        read = list(operands(node))
         if not any(arg in self.twins for arg in read) or any(refs(node.kwargs.values())):
             return None
         if any(len(self.before[arg].values) != 1 or len(self._shape(arg)) > self.rank for arg in read):

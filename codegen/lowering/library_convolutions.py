@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands
 from ...schemas import Arg, Expr, Graph, Node, Ref, TensorMeta
 from ..ir.build import is_float
 from .calls import call, viewed
@@ -45,7 +45,7 @@ def followed_convolutions(graph: Graph) -> Graph:
     """
     users: dict[str, list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        for name in refs((*node.args, *node.kwargs.values())):
+        for name in operands(node):
             users[name].append(node)
     nodes = {node.name: node for node in graph.nodes}
     new_nodes: list[Node] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..ir.poly import product
@@ -77,7 +77,7 @@ def normalise(
 
 def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
     """``add_`` on a value that nothing else reads is ``add``: a decomposition may leave such behind."""
-    users = Counter(name for node in nodes for name in set(refs((*node.args, *node.kwargs.values()))))
+    users = Counter(name for node in nodes for name in set(operands(node)))
     calls = {node.name for node in nodes if node.op == "call" and base_name(node.target) not in VIEWS}
     new_nodes = []
     for node in nodes:

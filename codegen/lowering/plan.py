@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Graph, Node
 from ..ir.loops import Kernel, SpecialKernel, buffers_read
 
@@ -61,7 +61,7 @@ class Plan:
         """By node, the operators of PyTorch that read it or a view of it, once for each time; the output as well."""
         readers: dict[str, list[str]] = defaultdict(list)
         for node in (*self.externs, self.graph.nodes[-1]):
-            for name in refs((*node.args, *node.kwargs.values())):
+            for name in operands(node):
                 for shown in {name, self.base_of(name)}:
                     readers[shown].append(node.name)
         return dict(readers)
@@ -93,5 +93,5 @@ class Plan:
         output = self.graph.nodes[-1]
         names = [name for name in refs(output.args) if name not in output.kwargs]
         names += refs(output.kwargs.values())
-        names += [name for node in self.externs for name in refs((*node.args, *node.kwargs.values()))]
+        names += [name for node in self.externs for name in operands(node)]
         return {self.base_of(name) for name in names}

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Graph, Node, Ref, SpecialFloat
 from ..ir.build import compute_dtype, is_float
 from ..ir.poly import poly
@@ -60,7 +60,7 @@ def _reads(node: Node, reads: dict[str, int]) -> int:
     name = base_name(node.target)
     if node.op != "call" or not (is_pointwise(node.target) or name in VIEWS):
         return 1
-    return max((reads.get(arg, 1) for arg in refs((*node.args, *node.kwargs.values()))), default=1)
+    return max((reads.get(arg, 1) for arg in operands(node)), default=1)
 
 
 def _pool_of(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
@@ -74,7 +74,7 @@ def _pool_of(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
     pool = nodes[node.args[0].name]
     if base_name(pool.target) not in _MAXIMA:
         return None
-    users = [n for n in graph.nodes if pool.name in refs((*n.args, *n.kwargs.values()))]
+    users = [n for n in graph.nodes if pool.name in operands(n)]
     return pool if users == [node] else None
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.poly import product
 from .calls import call, dims_argument
@@ -99,7 +99,7 @@ class _Spelling:
         self.result = Spelled(names=dict(held))
         self.dependent = set(held)
         for node in own.values():
-            if not self.dependent.isdisjoint(_read(node)):
+            if not self.dependent.isdisjoint(operands(node)):
                 self.dependent.add(node.name)
 
     def spelled(self) -> Spelled | None:
@@ -131,7 +131,7 @@ class _Spelling:
 
     def _product(self, node: Node) -> bool:
         """A product of a row, or with a fixed matrix, as multiplications and a sum."""
-        left, right = (self.nodes[name] for name in _read(node))
+        left, right = (self.nodes[name] for name in operands(node))
         a, b = left.values[0], right.values[0]
         *batch, rows, length = a.example
         columns = b.example[-1]
@@ -161,7 +161,7 @@ class _Spelling:
         """A product of a place in time, which moves with the steps, and a fixed matrix: one product for all places."""
         if node.name in self.dependent or node.target != "aten.mm.default":
             return False
-        left, right = (self.nodes[name] for name in _read(node))
+        left, right = (self.nodes[name] for name in operands(node))
         place = left
         while place.name in self.own and base_name(place.target) in RESHAPES:
             place = self.nodes[next(refs(place.args))]
@@ -214,7 +214,7 @@ class _Spelling:
         ):
             return None
         names = {}
-        for name in _read(node):
+        for name in operands(node):
             copy = self._outside(self.nodes[name])
             if copy is None:
                 return None
@@ -223,10 +223,6 @@ class _Spelling:
         if all(other.name != made.name for other in self.result.before):
             self.result.before.append(made)
         return made.name
-
-
-def _read(node: Node) -> list[str]:
-    return list(refs((*node.args, *node.kwargs.values())))
 
 
 def _resized(meta: TensorMeta, shape: tuple[int | str, ...], example: tuple[int, ...]) -> TensorMeta:
