@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from ..bus import Bus
 from ..schemas import InputError, ModelCalled, RoleDecided, RoleModel, StopRequested
 from .consulting import ROUNDS, Asked, Question
-from .runtime import Work
+from .cut_off import publish_cut_off
+from .runtime import LatestUsed, Work
 from .synthesizer.backend import open_backend
 from .synthesizer.model.backend import ModelBackend
 from .synthesizer.model.settings import Settings
@@ -35,6 +36,8 @@ class ModelAdviser:
     def __init__(self, bus: Bus, home: Path) -> None:
         self._bus, self._home = bus, home
         self._backends: dict[str, ModelBackend] = {}
+        self._without_schema: LatestUsed[set[tuple[str, str, str]]] = LatestUsed(set)
+        """By session, the backend, address and model of those that took no schema: nobody is refused twice."""
 
     async def ask(self, work: Work, asker: RoleModel, question: Question, complaint: Callable[[str], str]) -> Asked:
         """Ask until ``complaint`` has none; what an earlier try of this step asked already is not asked again."""
@@ -45,7 +48,12 @@ class ModelAdviser:
         if len(answered) >= ROUNDS or any(not complaint(call.completion) for call in answered):
             return Asked(earlier)
         calls = list(earlier)
-        fault = await self._ask(work, asker, question, complaint, calls, ROUNDS - len(answered))
+        try:
+            fault = await self._ask(work, asker, question, complaint, calls, ROUNDS - len(answered))
+        except BaseException:
+            # Cancelled, or a defect: no answer will say what was asked.
+            await publish_cut_off(self._bus, work, asker.role, calls[len(earlier) :])
+            raise
         return Asked(tuple(calls), fault)
 
     async def _earlier(self, work: Work, role: str) -> tuple[tuple[ModelCalled, ...], RoleDecided | None]:
@@ -91,7 +99,11 @@ class ModelAdviser:
         # Named at run time: AutoGen takes seconds to import, and opening the client has done so in a thread.
         from .synthesizer.model.asking import ask
 
-        asking = asyncio.ensure_future(ask(client, question.system, question.text, complaint, rounds))
+        refusing, asked = self._without_schema[work.envelope.session], (asker.backend, asker.base_url, asker.model)
+        client.refuses_schemas = asked in refusing
+        asking = asyncio.ensure_future(
+            ask(client, question.system, question.text, complaint, rounds, question.answer_schema)
+        )
         stopped = asyncio.ensure_future(self._stopped(work))
         try:
             await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -99,6 +111,10 @@ class ModelAdviser:
         finally:
             asking.cancel()
             stopped.cancel()
+            # A request that is given up is recorded, too.
+            await asyncio.wait((asking, stopped))
+            if client.refuses_schemas:
+                refusing.add(asked)
 
     async def _stopped(self, work: Work) -> None:
         """Return once the session is asked to end after the event in hand: nobody is to wait for a model then."""

@@ -203,10 +203,11 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
 
 def _spending(calls: Sequence[ModelCalled]) -> dict[str, Any]:
     prompts = sum(call.input_tokens + call.cache_read_tokens + call.cache_write_tokens for call in calls)
-    answered = [call for call in calls if not call.error]
-    is_priced = bool(answered) and all(call.cost is not None for call in answered)
+    # One that broke off, or was cut off, has tokens, and is paid for.
+    paid = [call for call in calls if not call.error or call.input_tokens or call.output_tokens]
+    is_priced = bool(paid) and all(call.cost is not None for call in paid)
     return {
-        "model_cost": sum(call.cost or 0.0 for call in answered) if is_priced else None,
+        "model_cost": sum(call.cost or 0.0 for call in paid) if is_priced else None,
         "model_tokens": prompts + sum(call.output_tokens for call in calls),
         "cache_hit_rate": sum(call.cache_read_tokens for call in calls) / prompts if prompts else None,
     }

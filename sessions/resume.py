@@ -153,7 +153,7 @@ async def resuming(
         if missing:
             on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
             await bus.publish_many(missing)
-        swarm = None
+        workers, swarm = await stack.enter_async_context(AsyncExitStack()), None
         if roles:
             if device is None:
                 device = await stack.enter_async_context(Device(pool, hardware, home, background=True))
@@ -164,7 +164,7 @@ async def resuming(
                 # Before its minutes go on: beside large neighbours it would wait for memory until they are over.
                 await stack.enter_async_context(device.memory.using(now.opened.problem, now.opened.facts))
             await _restore_artifacts(now.graph, device, on_notice)
-            swarm = await stack.enter_async_context(
+            swarm = await workers.enter_async_context(
                 serving(
                     *(bus, pool, hardware, home, widened(roles, now.opened.synthesizer, now.opened.roles)),
                     device=device,
@@ -182,8 +182,9 @@ async def resuming(
         if now.opened.idle:
             stack.enter_context(idle_limit(search, now.opened.idle * 60))
         yield search
+        await workers.aclose()
         if recorded_here:
-            await wait_recorded(home, bus, search.seen)
+            await search.wait_recorded(home)
 
 
 def _goes_on(session: str, graph: SearchGraph) -> str:

@@ -225,6 +225,11 @@ class Search:
             return
         await request_stop(self._bus, self.session, self._pool, self._opened_id, reason)
 
+    async def wait_recorded(self, home: Path) -> None:
+        """Wait until the log has everything, what was cut off with the workers included; these must have left."""
+        late = await self._bus.history(self.session, after=self.seen)
+        await wait_recorded(home, self._bus, late[-1][0] if late else self.seen)
+
     def result(self, path: str = "") -> SearchResult:
         """What it came to.
 
@@ -350,12 +355,12 @@ async def session_on(
     session = session or new_session_id(problem.name)
     options = replace(options, language=options.language or pool.languages[0])
     async with AsyncExitStack() as stack:
-        swarm = None
+        workers, swarm = await stack.enter_async_context(AsyncExitStack()), None
         if roles:
             # On a server of our own we serve our own session: one that a killed process left open waits to be resumed
             # and takes no core from this one. On a cluster the pool's workers share whatever is there.
             only = None if nats else session
-            swarm = await stack.enter_async_context(
+            swarm = await workers.enter_async_context(
                 serving(
                     bus,
                     pool,
@@ -389,5 +394,6 @@ async def session_on(
         if options.idle:
             stack.enter_context(idle_limit(search, options.idle * 60))
         yield search
+        await workers.aclose()
         if recorded_here:
-            await wait_recorded(home, bus, search.seen)
+            await search.wait_recorded(home)

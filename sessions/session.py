@@ -98,6 +98,8 @@ async def open_session(
         names_one_limit=True,
         opens_tasks=True,
         heeds_authors=True,
+        tells_bandwidths=True,
+        structures_answers=True,
         trial_nodes=FAILURES_ALIKE if len(options.authors) == 1 and asks_a_model(options.synthesizer) else 0,
         spent_s=round(spent_s, 1),
         version=version,

@@ -1,9 +1,12 @@
 """What a model is asked about a candidate: the same events give the same text."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
-from ...schemas import AdviceAction, Bottleneck, NodeDiagnosed
-from ..consulting import Question
+from ...schemas import AdviceAction, Bottleneck, NodeDiagnosed, SessionOpened
+from ..consulting import NUMBER, TEXT, Question, list_of, name_of, object_of
 
 SOURCE_CHARACTERS = 40_000
 EVIDENCE_CHARACTERS = 6_000
@@ -23,10 +26,30 @@ The verdict and the times are measured; you cannot change them."""
 
 def question(graph: SearchGraph, node: str, ruled: NodeDiagnosed) -> Question:
     """About ``node``, which rules diagnosed as ``ruled``."""
-    record = graph.nodes[node]
+    record, opened = graph.nodes[node], graph.opened
+    assert opened is not None, "a node is planned after its session was opened"
+    actions = _actions(opened)
     parts = [_problem(graph), _candidate(record), _judgement(record, ruled), _rules(ruled), _parent(graph, record)]
-    system = _SYSTEM.format(bottlenecks=", ".join(Bottleneck), actions=", ".join(AdviceAction))
-    return Question(system=system, text="\n\n".join(part for part in parts if part))
+    system = _SYSTEM.format(bottlenecks=", ".join(Bottleneck), actions=", ".join(actions))
+    return Question(
+        system=system,
+        text="\n\n".join(part for part in parts if part),
+        answer_schema=_schema(ruled, actions) if opened.structures_answers else None,
+    )
+
+
+def _actions(opened: SessionOpened) -> list[AdviceAction]:
+    """What may be advised: on an accelerator nothing that helps a processor alone. Older sessions offered all."""
+    has_all = opened.pool.platform == "cpu" or not opened.structures_answers
+    return [action for action in AdviceAction if has_all or action is not AdviceAction.avoid_page_faults]
+
+
+def _schema(ruled: NodeDiagnosed, actions: Sequence[AdviceAction]) -> dict[str, Any]:
+    """Of an answer that can be used: whether there is a fault is not the model's to say."""
+    is_broken = ruled.bottleneck is Bottleneck.fault
+    limits = [limit for limit in Bottleneck if (limit is Bottleneck.fault) is is_broken]
+    advice = object_of({"action": name_of(actions), "reason": TEXT, "weight": NUMBER})
+    return object_of({"bottleneck": name_of(limits), "summary": TEXT, "advice": list_of(advice)})
 
 
 def _problem(graph: SearchGraph) -> str:

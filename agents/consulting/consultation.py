@@ -6,7 +6,7 @@ a network. The rules' own answer is the fallback, whatever goes wrong.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ...schemas import ModelCalled, RoleDecided, RoleModel, Schema
 from ..runtime import Answer, Work
@@ -29,6 +29,9 @@ class Question(Schema, frozen=True, kw_only=True):
     system: str
     """The same for every question of the role."""
     text: str
+    answer_schema: dict[str, Any] | None = None
+    """JSON schema of the answer, for servers that keep to one; None where the session asks in words alone. The answer
+    is read in the same way."""
 
 
 @dataclass(frozen=True)

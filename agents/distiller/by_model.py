@@ -8,7 +8,7 @@ from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...knowledge import with_lessons
 from ...schemas import RoleModel, SkillDistilled
-from ..consulting import Consultation, Question, Reading, Unusable, json_object
+from ..consulting import TEXT, Consultation, Question, Reading, Unusable, json_object, list_of, object_of
 
 MOST_LESSONS = 8
 LESSON_CHARACTERS = 500
@@ -30,11 +30,12 @@ def consultation(graph: SearchGraph, ruled: SkillDistilled) -> Consultation[Skil
 
     Nobody waits for a model at the end of a session that was interrupted.
     """
-    roles = graph.opened.roles if graph.opened is not None else ()
-    asker = next((role for role in roles if role.role == "distiller"), None)
-    if asker is None or (graph.closed is not None and graph.closed.reason == "interrupted"):
+    opened = graph.opened
+    asker = next((role for role in opened.roles if role.role == "distiller"), None) if opened is not None else None
+    if opened is None or asker is None or (graph.closed is not None and graph.closed.reason == "interrupted"):
         return None
-    question = Question(system=_SYSTEM, text=_text(graph, ruled))
+    schema = object_of({"lessons": list_of(TEXT)}) if opened.structures_answers else None
+    question = Question(system=_SYSTEM, text=_text(graph, ruled), answer_schema=schema)
     return Consultation(asker, question, partial(read, asker, ruled), ruled)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...schemas import ChoiceMade, ChoicesOffered, NodeChoice
-from ..consulting import Consultation, Question, Reading, Unusable, json_object
+from ..consulting import TEXT, Consultation, Question, Reading, Unusable, json_object, object_of
 
 REASON_CHARACTERS = 600
 MOST_NODES = 20
@@ -24,7 +24,13 @@ def consultation(graph: SearchGraph, event: ChoicesOffered) -> Consultation[Choi
     """The question that ``event`` asks of the session's model."""
     assert graph.opened is not None, "candidates are offered after the opening"
     asker = next(role for role in graph.opened.roles if role.role == "planner")
-    question = Question(system=_SYSTEM, text=_text(graph, event))
+    numbers = list(range(1, len(event.choices) + 1))
+    schema = object_of({"choice": {"type": "integer", "enum": numbers}, "why": TEXT})
+    question = Question(
+        system=_SYSTEM,
+        text=_text(graph, event),
+        answer_schema=schema if graph.opened.structures_answers else None,
+    )
     return Consultation(asker, question, partial(read, event), ChoiceMade(number=event.number, choice=0))
 
 

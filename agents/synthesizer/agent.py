@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from ...schemas import (
     NodePlanned,
     SynthesisFailed,
 )
+from ..cut_off import publish_cut_off
 from ..runtime import Answer, LatestUsed, Work
 from .backend import Answer as BackendAnswer
 from .backend import Attempt, Backend, open_backend
@@ -86,7 +88,8 @@ class Synthesizer:
             )
 
         opener = open_client if self._home is not None else None
-        around = Surroundings(desk, self._home, limits, subagents, opener, ledger)
+        cut_off = partial(publish_cut_off, self._bus, work, self.role) if self._bus is not None else None
+        around = Surroundings(desk, self._home, limits, subagents, opener, ledger, publish_cut_off=cut_off)
         return await backend.converse(request, around)
 
     async def _backend(self, name: str) -> Backend:

@@ -90,6 +90,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """Candidate files that the user handed in; only the backend ``given`` looks at them."""
     asks_by_problem: bool = False
     """:attr:`.SessionOpened.asks_by_problem`."""
+    tells_bandwidths: bool = False
+    """:attr:`.SessionOpened.tells_bandwidths`."""
 
 
 Record = ModelCalled | ToolCalled | KnowledgeRetrieved | RoleDecided

@@ -48,6 +48,7 @@ def request_of(
         against=opened.against if opened.heeds_authors else "best",
         given=opened.candidates,
         asks_by_problem=opened.asks_by_problem,
+        tells_bandwidths=opened.tells_bandwidths,
     )
 
 

@@ -1,8 +1,8 @@
 """How much memory a session of a problem takes on its device, all its processes together: what it reserves there."""
 
-from ...schemas import Accelerator, Graph, Items, ProblemFacts, Ref
-from ...schemas.graph import Arg
+from ...schemas import Accelerator, ProblemFacts
 from ..machine.reservations import MARGIN
+from .inputs.graph_sizes import largest_live_bytes
 from .inputs.sizes import bytes_of, is_large
 from .validation_process import largest_call, memory_needed, memory_needed_on_device
 
@@ -64,6 +64,11 @@ def demand_after_shortage(demand: int, peak: int | None) -> int:
     return 2 * demand if peak is None else int(MARGIN * max(demand, peak))
 
 
+def demand_of_validation_again(needed: int) -> int:
+    """Bytes of a device that a validation reserves which said that it takes about ``needed`` for its tensors."""
+    return int(MARGIN * needed) + CONTEXT_BYTES
+
+
 def demands_of_validation(capacity: int) -> list[int]:
     """Bytes of a device that a validation reserves of ``capacity``, the context of its process included.
 
@@ -89,35 +94,3 @@ def weight_bytes(facts: ProblemFacts) -> int:
 def call_bytes(facts: ProblemFacts) -> int:
     """Bytes that a call was seen to take on an accelerator beside the weights of its process."""
     return max(0, facts.peak_bytes - WEIGHTS * weight_bytes(facts))
-
-
-def largest_live_bytes(graph: Graph) -> int:
-    """Most bytes of intermediate results that are needed at once, where each is freed after its last use.
-
-    Views count as copies; results whose sizes depend on the data count nothing.
-    """
-    sizes = {
-        node.name: sum(bytes_of(value.example, value.dtype) for value in node.values if value.example)
-        for node in graph.nodes
-        if node.op == "call"
-    }
-    last = {name: place for place, node in enumerate(graph.nodes) for name in _names(node.args, *node.kwargs.values())}
-    live, most = 0, 0
-    ending: dict[int, int] = {}
-    for place, node in enumerate(graph.nodes):
-        size = sizes.get(node.name, 0)
-        live += size
-        most = max(most, live)
-        ending[last.get(node.name, place)] = ending.get(last.get(node.name, place), 0) + size
-        live -= ending.pop(place, 0)
-    return most
-
-
-def _names(args: tuple[Arg, ...], *more: Arg) -> list[str]:
-    names = []
-    for arg in (*args, *more):
-        if isinstance(arg, Ref):
-            names.append(arg.name)
-        elif isinstance(arg, Items):
-            names += _names(arg.items)
-    return names

@@ -15,7 +15,14 @@ from typing import TypeVar
 from ...schemas import Accelerator, Problem, ProblemFacts
 from ..machine.reservations import InUse, MemoryReservations, Notice, Reservation
 from .judgement import ran_out_of_memory
-from .memory_demand import CONTEXT_BYTES, SHARES_OF_VALIDATION, demand_after_shortage, demand_of, demands_of_validation
+from .memory_demand import (
+    CONTEXT_BYTES,
+    SHARES_OF_VALIDATION,
+    demand_after_shortage,
+    demand_of,
+    demand_of_validation_again,
+    demands_of_validation,
+)
 from .peak_use import PeakUse
 from .validation_process import OutOfMemory
 
@@ -105,9 +112,9 @@ class ProblemMemory:
     async def validated(self, problem: Problem, attempt: Callable[[int], Awaitable[T]]) -> T:
         """What ``attempt`` comes to, which is told how many bytes of an accelerator its tensors may take; 0: no limit.
 
-        It has a share of the accelerator's memory first. Where that is too little it is done once more with a larger
-        one, and in the end with all of it. Main memory is reserved only for what ran out of it beside neighbours. Not
-        to be asked for while the lease is held.
+        It has a share of the accelerator's memory first. Where that is too little it is done once more with as much
+        as it said that it takes, or with a larger share, and in the end with all of it. Main memory is reserved only
+        for what ran out of it beside neighbours. Not to be asked for while the lease is held.
 
         Raises:
             OutOfMemory: all of the memory is too little.
@@ -119,10 +126,17 @@ class ProblemMemory:
                 if not self.reservations.holdings():
                     raise
         else:
-            for demand in demands_of_validation(self.reservations.capacity):
-                with contextlib.suppress(OutOfMemory):
+            capacity = self.reservations.capacity
+            demands = demands_of_validation(capacity)
+            while demands:
+                demand = demands.pop(0)
+                try:
                     async with self._reserving(problem, demand):
                         return await attempt(demand - CONTEXT_BYTES)
+                except OutOfMemory as error:
+                    expected = demand_of_validation_again(error.needed_bytes)
+                    if error.needed_bytes and demand < expected:
+                        demands = [expected] if expected < capacity else []
         async with self.alone(problem):
             return await attempt(0)
 

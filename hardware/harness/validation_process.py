@@ -22,6 +22,11 @@ VALIDATION_SECONDS = 180.0
 class OutOfMemory(ProblemError):
     """A problem's process ran out of memory while it was examined: with the device for itself it may fit."""
 
+    def __init__(self, message: str, needed_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
+        """Of an accelerator: so much its tensors are expected to take; 0: not known."""
+
 
 WEIGHTS_SEED = 0
 
@@ -68,7 +73,7 @@ async def validate_problem(
             raise ProblemError(_too_large(problem, launcher, accelerator))
         return answer.facts
     if answer.kind == "memory":
-        raise OutOfMemory(_too_large(problem, launcher, accelerator))
+        raise OutOfMemory(_too_large(problem, launcher, accelerator), answer.needed_bytes)
     raise ProblemError(answer.message)
 
 

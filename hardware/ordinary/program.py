@@ -231,11 +231,15 @@ class _Problem:
         return {key: self._on_device(item) for key, item in value.items()} if isinstance(value, dict) else value
 
     def _cotangents(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
-        generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
+        generator = torch.Generator(self.device).manual_seed((seed ^ _SALT) % 2**63)
         outputs = self._model(*(value.clone() if isinstance(value, torch.Tensor) else value for value in inputs))
         shapes = [(output.shape, output.dtype) for output in _leaves(outputs) if _is_floating(output)]
-        drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(kind) for shape, kind in shapes]
-        return [tensor.to(self.device) for tensor in drawn]
+        return [
+            torch.randn(
+                shape, generator=generator, dtype=torch.promote_types(kind, torch.float32), device=self.device
+            ).to(kind)
+            for shape, kind in shapes
+        ]
 
     def implementation(self, name: str, text: str) -> Call:
         """``eager``, ``compile``, ``max_autotune``, or ``candidate``, which is the file ``text``."""

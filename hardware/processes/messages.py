@@ -68,6 +68,9 @@ class Failure(Schema, frozen=True, kw_only=True, tag="failure"):
     log: str = ""
     """Traceback."""
 
+    needed_bytes: int = 0
+    """Of ``memory``: so much it takes at least, where that is known."""
+
 
 class Done(Schema, frozen=True, kw_only=True, tag="done"):
     """A command worked and has nothing to tell."""

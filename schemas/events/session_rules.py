@@ -52,5 +52,10 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     heeds_authors: bool = False
     """Whether it is an event that an author gets no more nodes, and prompts name the baseline that the session counts
     against."""
+    tells_bandwidths: bool = False
+    """Whether prompts for a processor have its measured bandwidth by working set, as those for accelerators do."""
+    structures_answers: bool = False
+    """Whether roles ask their models for an answer that follows a JSON schema, and an accelerator's analyst is offered
+    no advice on page faults. Older sessions asked in words alone, and offered all."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""

@@ -13,8 +13,12 @@
 --   device:
 --     default: '%'
 --     meaning: part of a device or pool name, a pattern as in LIKE
+--   platform:
+--     default: '%'
+--     meaning: platform of the pool (cpu, nvidia, amd), a pattern as in LIKE
 WITH chosen AS (
-    SELECT session FROM sessions WHERE coalesce(device, '') ILIKE $device OR pool ILIKE $device
+    SELECT session FROM sessions
+    WHERE (coalesce(device, '') ILIKE $device OR pool ILIKE $device) AND coalesce(platform, '') ILIKE $platform
 ), judged AS MATERIALIZED (
     SELECT session, node, arg_max_null(verdict, seq) AS verdict, arg_max_null(speedup, seq) AS speedup
     FROM diagnosed_events GROUP BY session, node

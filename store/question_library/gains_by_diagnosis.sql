@@ -12,8 +12,12 @@
 --   device:
 --     default: '%'
 --     meaning: part of a device or pool name, a pattern as in LIKE
+--   platform:
+--     default: '%'
+--     meaning: platform of the pool (cpu, nvidia, amd), a pattern as in LIKE
 WITH chosen AS (
-    SELECT session FROM sessions WHERE coalesce(device, '') ILIKE $device OR pool ILIKE $device
+    SELECT session FROM sessions
+    WHERE (coalesce(device, '') ILIKE $device OR pool ILIKE $device) AND coalesce(platform, '') ILIKE $platform
 ), timed AS MATERIALIZED (
     SELECT session, node, parent, speedup, bottleneck FROM nodes SEMI JOIN chosen USING (session) WHERE verdict = 'correct'
 ), gains AS (

@@ -16,9 +16,13 @@
 --   operator:
 --     default: '%'
 --     meaning: an ATen operator or a problem, a pattern as in LIKE, like aten.mean%
+--   platform:
+--     default: '%'
+--     meaning: platform of the pool (cpu, nvidia, amd), a pattern as in LIKE
 SELECT problem, device, synthesizer, count(*) AS sessions, sum(candidates)::BIGINT AS candidates,
     sum(correct)::BIGINT AS correct, count(*) FILTER (win) AS wins, max(speedup) FILTER (NOT noisy) AS best_speedup,
     arg_max(session, speedup) FILTER (NOT noisy) AS best_session
 FROM sessions
-WHERE problem ILIKE $operator OR len(list_filter(coalesce(operators, []), lambda one: one ILIKE $operator)) > 0
+WHERE coalesce(platform, '') ILIKE $platform
+    AND (problem ILIKE $operator OR len(list_filter(coalesce(operators, []), lambda one: one ILIKE $operator)) > 0)
 GROUP BY ALL ORDER BY best_speedup DESC NULLS LAST, problem, device, synthesizer

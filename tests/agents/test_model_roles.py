@@ -302,8 +302,9 @@ async def test_nobody_waits_for_a_model_once_the_session_is_to_end(bus, server, 
     asking = asyncio.create_task(planned(bus, tmp_path, server.vendor))
     await server.requested.wait()
     await bus.publish(given.envelope_of(StopRequested(reason="interrupted"), cause="user"))
-    decided, made = await within(asking)
+    called, decided, made = await within(asking)
     assert decided.fault == "the session was asked to end" and made.choice == 0
+    assert called.error.startswith("cancelled: ") and called.estimated and called.input_tokens > 100, "it was paid for"
     await within(server.left.wait())
 
 

@@ -22,6 +22,7 @@ from kernelswarm.schemas import (
     InputError,
     Intent,
     MemoryOperator,
+    ModelCalled,
     NodePlanned,
     SessionClosed,
     Verdict,
@@ -90,6 +91,18 @@ def test_a_result_reports_the_confirmation_not_the_first_measurement() -> None:
     assert result.times_ms == {"candidate": 1.0, "eager": 1.9}
     assert result.speedups["eager"].median == pytest.approx(1.9)
     assert (result.source, result.win, result.seconds) == ("SOURCE", True, 12.0)
+
+
+def test_a_result_counts_requests_that_broke_off_and_none_that_were_refused() -> None:
+    asked = dict(backend="openai", model="m", request="{}", completion="", input_tokens=100, output_tokens=10)
+    refused = asked | dict(input_tokens=0, output_tokens=0, stop_reason="error", error="overloaded: later")
+    cut_off = asked | dict(stop_reason="error", error="cancelled: given up", cost=0.02, estimated=True)
+    graph = won()
+    for index, fields in enumerate((asked | dict(stop_reason="stop", cost=0.01), refused, cut_off)):
+        call = ModelCalled(**fields)  # type: ignore[arg-type]
+        graph.apply(given.envelope_of(call, node="n001", index=index), call)
+    result = result_of(graph, "cpu", 1.0)
+    assert (result.model_cost, result.model_tokens) == (pytest.approx(0.03), 220)
 
 
 def test_a_pool_that_does_not_time_a_baseline_cannot_be_beaten_there() -> None:

@@ -11,6 +11,7 @@ from msgspec import structs
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.harness import memory_demand, problem_memory
+from kernelswarm.hardware.harness.inputs.graph_sizes import largest_live_bytes
 from kernelswarm.hardware.harness.problem_memory import ProblemMemory
 from kernelswarm.hardware.machine import reservations
 from kernelswarm.hardware.machine.reservations import MemoryReservations
@@ -286,7 +287,7 @@ def test_intermediates_count_while_they_are_needed():
             Node(name="out", op="output", args=(Ref(name="d"),)),
         )
     )
-    assert memory_demand.largest_live_bytes(chain) == 4 * (100 + 10 + 10)
+    assert largest_live_bytes(chain) == 4 * (100 + 10 + 10)
 
 
 def test_demand_on_a_device_is_of_its_memory_and_grows_with_weights():

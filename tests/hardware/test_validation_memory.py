@@ -34,6 +34,8 @@ SHARE = 10 * GIB
 QUARTER = 20 * GIB
 HALF = 40 * GIB
 SHARES = [SHARE, QUARTER, HALF]
+SAID = 40 * GIB + memory_demand.CONTEXT_BYTES
+"""What 32 GiB and a margin of a quarter are with a context."""
 
 
 def problem(name: str) -> Problem:
@@ -47,16 +49,16 @@ def memory_of(home, accelerator: Accelerator | None = GPU) -> ProblemMemory:
 class Validations:
     """Attempts at validation that take ``needed`` bytes of tensors, and note what was reserved meanwhile."""
 
-    def __init__(self, memory: ProblemMemory, needed: int = 0) -> None:
+    def __init__(self, memory: ProblemMemory, needed: int = 0, said: int = 0) -> None:
         self.limits: list[int] = []
         self.reserved: list[list[int]] = []
-        self._memory, self._needed = memory, needed
+        self._memory, self._needed, self._said = memory, needed, said
 
     async def attempt(self, memory_bytes: int) -> str:
         self.limits.append(memory_bytes)
         self.reserved.append(sorted(holding.size for holding in self._memory.reservations.holdings()))
         if self._needed > (memory_bytes or CAPACITY):
-            raise OutOfMemory("it does not fit")
+            raise OutOfMemory("it does not fit", self._said)
         return "facts"
 
 
@@ -110,6 +112,23 @@ async def test_what_a_share_is_too_little_for_is_done_again_with_more(tmp_path, 
     limits = [size - memory_demand.CONTEXT_BYTES for size in reserved]
     assert validations.limits == [*limits[:3], 0][: len(limits)], "with all of the memory there is no limit"
     assert memory.reservations.holdings() == []
+
+
+@pytest.mark.parametrize(
+    ("needed_gib", "said_gib", "shares"),
+    [
+        (35, 32, [SHARE, SAID]),
+        (45, 32, [SHARE, SAID, CAPACITY]),
+        (35, 70, [SHARE, CAPACITY]),
+        (35, 5, SHARES),
+    ],
+    ids=["enough", "too little", "more than there is", "less than it had"],
+)
+async def test_a_validation_that_says_what_it_takes_has_that_next(tmp_path, needed_gib, said_gib, shares):
+    memory = memory_of(tmp_path)
+    validations = Validations(memory, needed_gib * GIB, said_gib * GIB)
+    assert await memory.validated(problem("a"), validations.attempt) == "facts"
+    assert validations.reserved == [[size] for size in shares]
 
 
 async def test_what_is_wrong_with_a_problem_is_said_at_once(tmp_path):
@@ -278,6 +297,14 @@ def test_whatever_follows_a_shortage_under_the_limit_is_out_of_memory(limited, s
     with pytest.raises(Refused) as refused:
         validate(GIB, source)
     assert refused.value.kind == "memory"
+    assert refused.value.needed_bytes == (0 if "shapes = 3" in source else (3 + 5 + 2) * 4 * 64)
+
+
+def test_what_cannot_fit_is_not_run(limited, monkeypatch):
+    monkeypatch.setattr(problem_validation, "examined", None)
+    with pytest.raises(Refused) as refused:
+        validate(1000)
+    assert refused.value.kind == "memory" and refused.value.needed_bytes == 10 * 4 * 64
 
 
 def test_an_accelerators_limit_is_a_fraction_of_its_memory(monkeypatch):

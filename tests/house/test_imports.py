@@ -61,7 +61,7 @@ ORDER = {
         "timing",
         "",
     ),
-    "agents": ("ancestors", "assembly", "runtime", "consulting", "analyst", "planner", "synthesizer", ""),
+    "agents": ("ancestors", "assembly", "runtime", "cut_off", "consulting", "analyst", "planner", "synthesizer", ""),
 }
 """Folders (or files) inside a folder, each of which imports only from those before it; an empty name: its own files."""
 ROLES = (

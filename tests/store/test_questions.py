@@ -103,6 +103,13 @@ async def test_gains_by_advice(ask: Callable) -> None:
     assert [tuple(row.values()) for row in rows] == [("vectorize", 2, 2, 2, 1.75, 2.0), ("simplify", 1, 1, 0, 0.5, 0.5)]
 
 
+@pytest.mark.parametrize("name", ["gains_by_advice", "gains_by_diagnosis", "tried_on_operator", "why_candidates_fail"])
+async def test_what_authors_ask_is_answered_by_platform(ask: Callable, name: str) -> None:
+    everything = await ask(story() + family().envelopes, name)
+    assert everything and await ask([], name, platform="%cpu%") == everything
+    assert await ask([], name, platform="%nvidia%") == []
+
+
 async def test_outside_authors(ask: Callable) -> None:
     (envelopes,) = histories.read("v1-outside").values()
     rows = {row["agent"]: row for row in await ask(envelopes, "outside_authors")}

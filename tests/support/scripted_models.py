@@ -61,7 +61,8 @@ _ROLES = {
 class Models:
     """Every model of a search.
 
-    Its authors meet an overload, break off once, think, refuse once, and forget a sign in every ninth file.
+    Its authors meet an overload, break off once, think, refuse once, and forget a sign in every ninth file. Its server
+    of OpenAI's format takes no schema of an answer.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,8 @@ class Models:
 
     def __call__(self, body: dict[str, Any]) -> Reply:
         """The answer to ``body``, in either format."""
+        if "response_format" in body:
+            return Failed(400, "invalid_request_error", "response_format is not supported")
         asked = json.dumps([body.get("system"), body["messages"]])
         for beginning, answer in _ROLES.items():
             if beginning in asked:

@@ -83,6 +83,18 @@ def test_problem_and_machine_are_told_in_every_session(make_request):
     assert "at least 3.355 ms for memory" in session
 
 
+@pytest.mark.parametrize("tells_bandwidths", [True, False])
+def test_a_processor_s_bandwidth_by_working_set_is_told_except_in_older_sessions(make_request, tells_bandwidths):
+    request = make_request()
+    measured = ((1 << 20, 95.4), (1 << 25, 41.2), (1 << 29, 20.1))
+    hardware = msgspec.structs.replace(request.hardware, bandwidths=measured)
+    opened = given.opened(tells_bandwidths=tells_bandwidths, hardware=hardware)
+    asked = request_of(SearchGraph("s"), opened, "n001", request.plan)
+    sentence = "by working set of all cores, GB/s read plus written: 1024 KiB: 95, 32768 KiB: 41, 524288 KiB: 20."
+    assert (sentence in compose(asked).session) is tells_bandwidths
+    assert "by working set" not in compose(make_request(tells_bandwidths=True)).session, "it was not measured"
+
+
 @pytest.mark.parametrize(("refused", "message"), [("", True), ("it has one shape", False)])
 def test_that_other_sizes_are_tried_is_told_but_not_which(make_request, refused, message):
     request = make_request()

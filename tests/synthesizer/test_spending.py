@@ -6,8 +6,11 @@ import contextlib
 import pytest
 from model_server import Failed, Said
 
+from kernelswarm.agents.synthesizer.model.authoring import Authoring
+from kernelswarm.agents.synthesizer.model.prices import price_of
 from kernelswarm.agents.synthesizer.model.spending import Ledger, LimitReached, Limits
 from kernelswarm.agents.synthesizer.model.surroundings import Surroundings
+from kernelswarm.agents.synthesizer.model.toolbox import NodeLimits
 from kernelswarm.schemas import ModelCalled, Skill
 
 MODEL = "claude-opus-5-5"
@@ -83,6 +86,23 @@ async def test_a_request_without_an_answer_counts_by_an_estimate(server, ask, ma
     assert call.estimated and call.input_tokens == pytest.approx(len(call.request) / 3, rel=0.01)
     assert call.output_tokens == 0 and call.cost > 0
     await replayed(answer, request)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_request_that_is_cut_off_with_its_node_counts_by_an_estimate(server, ask, make_request, begun):
+    server.script, ledger = [Said("y" * 3_000, endless=True) if begun else Failed(hang=True)], Ledger()
+    backend, request = ask().backend, make_request(model=MODEL)
+    settings = backend.settings_for("")
+    await backend.import_library()
+    wire, price = backend.open_wire(backend._sdk(settings), MODEL, settings), price_of(MODEL, settings.url)
+    limits = NodeLimits(seconds=1.0 - settings.longest_answer_s)
+    around = Surroundings(ledger=ledger)
+    answer = await Authoring(wire, MODEL, settings, price, request, around, asyncio.sleep, limits).answer()
+    (call,) = answer.calls
+    assert answer.failed.retryable and call.error.startswith("cancelled: ") and call.estimated
+    assert call.input_tokens > 0 and (call.output_tokens >= 500) is begun
+    assert call.cost == pytest.approx(call.input_tokens * 4e-6 + call.output_tokens * 20e-6)
+    assert ledger.spent.cost == call.cost and ledger._reserved.cost == pytest.approx(0)
 
 
 async def test_a_request_that_was_refused_or_not_sent_costs_nothing(server, ask, make_request):

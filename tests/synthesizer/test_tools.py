@@ -150,7 +150,8 @@ async def test_nodes_and_history_are_shown(converse, make_request):
     assert "3:1: error: no ;" in compiler
     assert "there is no node 'n009'" in missing and "n001, n002" in missing
     assert "idea: the first" in session and "n002: compile_error" in session
-    assert "double, 3" in log and desk.asked == ["n001", ("tried_on_operator", {"operator": "mul"})]
+    of_platform = {"operator": "mul", "platform": "cpu"}
+    assert "double, 3" in log and desk.asked == ["n001", ("tried_on_operator", of_platform)]
 
 
 async def test_a_wrong_draft_comes_with_its_evidence(converse):

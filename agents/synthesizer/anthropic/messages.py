@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,9 @@ class MessagesWire:
         """The blocks of its own answers by tool calls: what it thought must come back with the tools' results."""
         self._streamed = _Streamed({})
 
-    def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema], schema: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """What stays the same over a session (tools, system prompt, the first block) is marked for caching.
 
         The last block is marked as well once tools are used: the next request of the conversation begins with it.
@@ -52,6 +54,8 @@ class MessagesWire:
         }
         if tools:
             body["tools"] = [_tool(tool) for tool in tools]
+        if schema is not None:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         temperature = self._settings.temperature
         return body if temperature is None else {**body, "temperature": temperature}
 
@@ -66,7 +70,7 @@ class MessagesWire:
         streamed = self._streamed = _Streamed(body)
         # The SDK has no parameter for a temperature any more; servers that take one read it from the body.
         extra = {name: body[name] for name in ("temperature",) if name in body}
-        offered = {"tools": body["tools"]} if "tools" in body else {}
+        offered = {name: body[name] for name in ("tools", "output_config") if name in body}
         async with self._sdk.messages.stream(
             model=body["model"],
             max_tokens=body["max_tokens"],

@@ -76,6 +76,11 @@ class Authoring:
         except ModelFault as error:
             fault = error.fault
             return self._failed(fault.message, retryable=fault.retryable, exhausted=fault.kind == "limit")
+        except BaseException:
+            # Cancelled, or a defect: no answer will say what was asked.
+            if self._around.publish_cut_off is not None and self._calls:
+                await self._around.publish_cut_off(self._calls)
+            raise
         if ended.candidate is None:
             return self._failed(f"{self._model}: {ended.reason}")
         return Answer(candidate=self._candidate(ended.candidate), records=tuple(self._records))
@@ -111,6 +116,10 @@ class Authoring:
             return None
         return SubAgents(around.subagents, around.open_client, self._record_subagent)
 
+    @property
+    def _calls(self) -> list[ModelCalled]:
+        return [event for event in self._records if isinstance(event, ModelCalled)]
+
     def _record_subagent(self, record: Record) -> None:
         self._records.append(record)
         if isinstance(record, ModelCalled):
@@ -133,7 +142,7 @@ class Authoring:
 
     def _check_node(self, prompt: int) -> None:
         """Whether a request of ``prompt`` tokens may be sent, whatever the server counts."""
-        limits, used = self._limits, total([event for event in self._records if isinstance(event, ModelCalled)])
+        limits, used = self._limits, total(self._calls)
         if max(used.tokens, prompt) > limits.tokens:
             raise ModelFault(_spent(f"{used.tokens:,} tokens (a node has {limits.tokens:,}) and handed nothing in"))
         asking = self._price.of(input_tokens=prompt, output_tokens=0) if self._price else 0.0

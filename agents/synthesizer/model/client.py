@@ -38,6 +38,12 @@ Admit = Callable[[int, int], AbstractAsyncContextManager[int]]
 """From the tokens of a request and the most of its answer to how long that may be; waits, or raises LimitReached."""
 ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
 """What the longest answer is called in a request."""
+SCHEMA_FIELDS = ("output_config", "response_format")
+"""What holds the schema of an answer in a request."""
+_CANCELLED = Fault(
+    kind="cancelled", message="the request was given up before its answer ended", retryable=False, was_sent=True
+)
+_ASKED_IN_WORDS = "; asked again without the schema of the answer"
 
 _FINISH: dict[Stop, FinishReasons] = {
     Stop.end: "stop",
@@ -82,6 +88,8 @@ class ModelClient(ChatCompletionClient):
         self._last = RequestUsage(prompt_tokens=0, completion_tokens=0)
         self.stop = Stop.end
         """Why the last answer ended."""
+        self.refuses_schemas = False
+        """Whether the server, or the model, takes no schema of an answer: then it is asked in words alone."""
 
     @property
     def backend(self) -> str:
@@ -109,13 +117,17 @@ class ModelClient(ChatCompletionClient):
     ) -> CreateResult:
         """Ask the model, with pauses and further tries where they can help.
 
+        ``extra_create_args`` may have ``schema``: the JSON schema that the text of the answer is to follow. Who reads
+        the answer cannot rely on it: a server that refuses schemas is asked without one.
+
         Raises:
             ModelFault: no usable answer came.
-            ValueError: structured output, another choice of tools or other arguments were asked for.
+            ValueError: a type as the answer, another choice of tools or other arguments were asked for.
         """
-        if json_output or extra_create_args or tool_choice != "auto":
-            raise ValueError("this client offers text and tools: no structured output, no other arguments")
-        task = asyncio.ensure_future(self._ask(self._wire.body(messages, [_schema(tool) for tool in tools])))
+        if json_output or extra_create_args.keys() - {"schema"} or tool_choice != "auto":
+            raise ValueError("this client offers text, tools and a schema: no types as answers, no other arguments")
+        offered = [_schema(tool) for tool in tools]
+        task = asyncio.ensure_future(self._answered(messages, offered, extra_create_args.get("schema")))
         if cancellation_token is not None:
             cancellation_token.link_future(task)
         reply = await task
@@ -136,6 +148,20 @@ class ModelClient(ChatCompletionClient):
         result = await self.create(*request, **options)
         yield result.content if isinstance(result.content, str) else ""
         yield result
+
+    async def _answered(
+        self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema], schema: Mapping[str, Any] | None
+    ) -> Reply:
+        if schema is not None and not self.refuses_schemas:
+            try:
+                return await self._ask(self._wire.body(messages, tools, schema))
+            except ModelFault as error:
+                if not _may_refuse_schema(error.fault):
+                    raise
+            reply = await self._ask(self._wire.body(messages, tools))
+            self.refuses_schemas = True
+            return reply
+        return await self._ask(self._wire.body(messages, tools))
 
     async def _ask(self, body: dict[str, Any]) -> Reply:
         for attempt in range(1, self._settings.attempts + 1):
@@ -168,10 +194,17 @@ class ModelClient(ChatCompletionClient):
             async with asyncio.timeout(self._settings.longest_answer_s):
                 sent = await self._wire.send(body)
             reply = cleaned(sent, self._settings.redact)
+        except asyncio.CancelledError:
+            # The server has it: it is paid for like an answer that breaks off.
+            wasted = self._wasted(body, _CANCELLED)
+            self._record(self._failed_call(body, attempt, _since(begin), _CANCELLED, wasted))
+            raise
         except Exception as error:  # noqa: BLE001 - every one is a fault, or raised again without secrets
             fault = self._endless() if isinstance(error, TimeoutError) else self._wire.fault(error)
             if fault is None:
                 raise self._defect(error) from None
+            if any(name in body for name in SCHEMA_FIELDS) and _may_refuse_schema(fault):
+                fault = replace(fault, message=fault.message + _ASKED_IN_WORDS)
             self._record(self._failed_call(body, attempt, _since(begin), fault, self._wasted(body, fault)))
             return fault
         self._record(self._call(body, attempt, _since(begin), reply))
@@ -309,6 +342,11 @@ def pause_before(attempt: int, fault: Fault, jitter: float) -> float:
     if fault.wait_s is not None:
         return fault.wait_s
     return float(min(2 ** (attempt - 2), 30) * (0.75 + 0.5 * jitter))
+
+
+def _may_refuse_schema(fault: Fault) -> bool:
+    """Whether ``fault`` may be that of a server, or a model, that takes no schema: they say so in many ways."""
+    return fault.kind in ("invalid_request", "refused")
 
 
 def _schema(tool: Tool | ToolSchema) -> ToolSchema:

@@ -152,7 +152,7 @@ def _session(request: Request) -> list[Part]:
         for index, skill in enumerate(request.skills)
     ]
     problem = sections.problem(request.problem, request.facts)
-    machine = sections.machine(request.pool, request.hardware, request.facts)
+    machine = sections.machine(request.pool, request.hardware, request.facts, tells_bandwidths=request.tells_bandwidths)
     return [
         Part(title="Problem", text=problem, weight=100, is_needed=True),
         Part(title="Machine", text=machine, weight=99, is_needed=True),

@@ -37,11 +37,15 @@ def problem(given: Problem, facts: ProblemFacts) -> str:
     return "\n".join(lines)
 
 
-def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts) -> str:
-    """What the candidate runs on, its measured peaks, and the least time the work can take there."""
+def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts, *, tells_bandwidths: bool = False) -> str:
+    """What the candidate runs on, its measured peaks, and the least time the work can take there.
+
+    Prompts of older sessions for a processor have no bandwidth by working set: ``tells_bandwidths`` is false there.
+    """
     moved, computed = floors_ms(hardware, facts)
     work = facts.work
-    lines = _processor(pool, hardware) if pool.platform == "cpu" else _accelerator(pool, hardware)
+    is_processor = pool.platform == "cpu"
+    lines = _processor(pool, hardware, tells_bandwidths) if is_processor else _accelerator(pool, hardware)
     lines.append(
         f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} "
         f"operations: at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic."
@@ -49,15 +53,18 @@ def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts) -> str:
     return "\n".join(lines)
 
 
-def _processor(pool: Pool, hardware: HardwareFacts) -> list[str]:
-    return [
+def _processor(pool: Pool, hardware: HardwareFacts, tells_bandwidths: bool) -> list[str]:
+    sets = _working_sets(hardware) if tells_bandwidths else ""
+    lines = [
         f"Pool {pool.name} ({pool.platform}): {hardware.device}, {pool.threads or hardware.cores} threads.",
         f"Instruction sets: {', '.join(hardware.isa) or 'unknown'}; widest vector {hardware.vector_bytes} bytes.",
         f"L2 {_bytes(hardware.l2_bytes)} a core, last-level cache {_bytes(hardware.l3_bytes)}.",
         f"Measured with all cores: copy {hardware.copy_gbps:.1f} GB/s, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
+        f"Measured bandwidth by working set of all cores, GB/s read plus written: {sets}." if sets else "",
         f"Transparent huge pages: {hardware.huge_pages}. Compilers: {', '.join(hardware.compilers) or 'unknown'}. "
         f"PyTorch {hardware.torch or 'unknown'}.",
     ]
+    return [line for line in lines if line]
 
 
 def _accelerator(pool: Pool, hardware: HardwareFacts) -> list[str]:
@@ -65,7 +72,7 @@ def _accelerator(pool: Pool, hardware: HardwareFacts) -> list[str]:
     device = next(iter(hardware.accelerators), None)
     versions = {"PyTorch": hardware.torch, **{name: hardware.versions[name] for name in sorted(hardware.versions)}}
     products = [f"{name} {gflops / 1000:.0f}" for name, gflops in sorted(hardware.matmul_gflops.items())]
-    sets = [f"{_bytes(size)}: {gbps:.0f}" for size, gbps in hardware.bandwidths]
+    sets = _working_sets(hardware)
     lines = [
         f"Pool {pool.name} ({pool.platform}): {hardware.device}, {device.target if device else pool.target}.",
         f"{device.multiprocessors} multiprocessors at up to {device.max_clock_mhz} MHz, memory "
@@ -75,13 +82,17 @@ def _accelerator(pool: Pool, hardware: HardwareFacts) -> list[str]:
         else "",
         f"Measured: copy {hardware.copy_gbps:.0f} GB/s read plus written, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
         f"Measured large matrix products, TFLOP/s: {', '.join(products)}." if products else "",
-        f"Measured copy bandwidth by working set, GB/s: {', '.join(sets)}." if sets else "",
+        f"Measured copy bandwidth by working set, GB/s: {sets}." if sets else "",
         f"Languages: {', '.join(pool.languages)}. "
         + "Versions: "
         + ", ".join(f"{name} {text}" for name, text in versions.items() if text)
         + ".",
     ]
     return [line for line in lines if line]
+
+
+def _working_sets(hardware: HardwareFacts) -> str:
+    return ", ".join(f"{_bytes(size)}: {gbps:.0f}" for size, gbps in hardware.bandwidths)
 
 
 def floors_ms(hardware: HardwareFacts, facts: ProblemFacts) -> tuple[float, float]:

@@ -1,10 +1,11 @@
 """What a conversation has around it beside its request: the bus behind its tools, manuals, money."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....schemas import RoleModel
+from ....schemas import ModelCalled, RoleModel
 from .spending import NO_LIMITS, Ledger, Limits
 
 if TYPE_CHECKING:
@@ -27,5 +28,7 @@ class Surroundings:
     open_client: "OpenClient | None" = None
     """Opens the client of one of them."""
     ledger: Ledger = field(default_factory=Ledger)
+    publish_cut_off: Callable[[Sequence[ModelCalled]], Awaitable[None]] | None = None
+    """Gets what was asked by a step that is cancelled or breaks: it has no answer to say so."""
     library: "Library | None" = None
     """What may be looked up; None: the shipped documents and those of ``home``."""

@@ -88,9 +88,11 @@ class TapedWire:
         self._wire, self._tape, self._role = wire, tape, role
         self._streamed: Usage | None = None
 
-    def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema], schema: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """As it is sent."""
-        return self._wire.body(messages, tools)
+        return self._wire.body(messages, tools, schema)
 
     async def send(self, body: dict[str, Any]) -> Reply:
         """The recorded answer."""

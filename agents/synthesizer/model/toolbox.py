@@ -148,7 +148,9 @@ class Toolbox:
         if question == "this_session":
             return self._answer(sections.history(self._request.tried) or "nothing was tried yet")
         try:
-            return self._answer(await self._desk.ask(question, {"operator": operator}))
+            # What helped on another platform says nothing here.
+            words = {"operator": operator, "platform": self._request.pool.platform}
+            return self._answer(await self._desk.ask(question, words))
         except DeskError as error:
             return self._answer(str(error))
 

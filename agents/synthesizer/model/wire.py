@@ -1,6 +1,6 @@
 """What a vendor's file must offer: its request body, one try, and what went wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from autogen_core.models import LLMMessage
@@ -13,8 +13,13 @@ from .reply import Reply, Usage
 class Wire(Protocol):
     """One conversation in a vendor's format, over its SDK. It may keep what its own answers must be sent back with."""
 
-    def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
-        """The request: no identifier and no time stamp of AutoGen's, what stays the same first."""
+    def body(
+        self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema], schema: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The request: no identifier and no time stamp of AutoGen's, what stays the same first.
+
+        With ``schema`` the text of the answer is to be JSON that follows it.
+        """
         ...
 
     async def send(self, body: dict[str, Any]) -> Reply:

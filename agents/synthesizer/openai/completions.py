@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,9 @@ class CompletionsWire:
         self._sdk, self._model, self._settings = sdk, model, settings
         self._answer, self._asked = _Answer(), dict[str, Any]()
 
-    def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
+    def body(
+        self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema], schema: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Servers cache what requests begin with: tools, system prompt and session come first by themselves."""
         settings = self._settings
         # Servers of others know the older name; OpenAI's reasoning models refuse it.
@@ -45,6 +47,9 @@ class CompletionsWire:
         }
         if tools:
             body["tools"] = [_tool(tool) for tool in tools]
+        if schema is not None:
+            form = {"name": "answer", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
         return body if settings.temperature is None else {**body, "temperature": settings.temperature}
 
     async def send(self, body: dict[str, Any]) -> Reply:

@@ -31,10 +31,11 @@ _CUDA = re.compile(r"\bcuda\b|nvidia|\bhip\b", re.I)
 class Refused(Exception):
     """User code cannot be used; the message is the sentence for its author."""
 
-    def __init__(self, message: str, *, kind: str = "problem", log: str = "") -> None:
+    def __init__(self, message: str, *, kind: str = "problem", log: str = "", needed_bytes: int = 0) -> None:
         super().__init__(message)
         self.kind = kind
         self.log = log
+        self.needed_bytes = needed_bytes
 
 
 def attempt(call: Callable[[], T], kind: str = "raised") -> T:
@@ -72,7 +73,8 @@ def _answer(handler: Handler, command: Any, descriptors: list[int]) -> tuple[Ans
         answer = handler(command, descriptors)
         return answer if isinstance(answer, tuple) else (answer, ())
     except Refused as refused:
-        return Failure(kind=refused.kind, message=str(refused), log=refused.log), ()
+        failure = Failure(kind=refused.kind, message=str(refused), log=refused.log, needed_bytes=refused.needed_bytes)
+        return failure, ()
     except MemoryError as error:
         return Failure(kind="memory", message=describe(error), log=_trace(error)), ()
     except RuntimeError as error:

@@ -69,12 +69,22 @@ def differentiated(
 
 
 def cotangents(outputs: Any, seed: int) -> tuple[torch.Tensor, ...]:
-    """A random tensor for each floating one among ``outputs``, in main memory."""
-    generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
+    """A random tensor for each floating one among ``outputs``, where that is.
+
+    A processor draws a number for each of 4 GB in 27 s, in one thread.
+    """
+    floating = [output for output in values.leaves(outputs) if _is_floating(output)]
+    generators = {
+        output.device: torch.Generator(output.device).manual_seed((seed ^ _SALT) % 2**63) for output in floating
+    }
     return tuple(
-        torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output.dtype)
-        for output in values.leaves(outputs)
-        if _is_floating(output)
+        torch.randn(
+            output.shape,
+            generator=generators[output.device],
+            dtype=torch.promote_types(output.dtype, torch.float32),
+            device=output.device,
+        ).to(output.dtype)
+        for output in floating
     )
 
 

@@ -18,6 +18,7 @@ from ..calls.answering import Refused, attempt, serve_commands
 from ..calls.backward import differentiated
 from ..calls.sleeping_threads import sleep_while_waiting
 from ..calls.state import held
+from ..inputs.graph_sizes import largest_live_bytes, result_bytes
 from ..messages.commands import Open, ProblemValidated, ValidateProblem
 from ..messages.state import ATTRIBUTE
 from ..reference.effects import names_of
@@ -44,19 +45,48 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
         return validated(command.problem)
     device = current_device()
     device.limit(command.memory_bytes)
+    limit = Limit(command.memory_bytes)
     try:
-        return validated(command.problem)
+        return validated(command.problem, limit)
     finally:
         # Whatever came of it: who goes on without the memory, or fails for another reason then, has other facts.
         if device.shortages:
-            raise Refused(f"{command.problem.name}.py takes more memory than its limit", kind="memory")
+            raise limit.refused(command.problem)
 
 
-def validated(problem: Open) -> ProblemValidated:
+@dataclass
+class Limit:
+    """Of an accelerator's memory: what a problem's tensors may take, and what they are expected to take."""
+
+    size: int
+    expected: int = 0
+    """0: not known."""
+
+    def check(self, problem: Open, inputs: int, graph: Graph | None) -> None:
+        """Expect what examining ``problem`` takes, whose ``inputs`` are so many bytes.
+
+        Answers are kept as the reference gives them and in float64, those that moved inputs give beside them, while
+        inputs and intermediates in float64 are there for the next ones.
+
+        Raises:
+            Refused: inputs and answers alone, as they are and in float64, take more.
+        """
+        results, live = (result_bytes(graph), largest_live_bytes(graph)) if graph is not None else (0, 0)
+        self.expected = 3 * inputs + 5 * results + 2 * live
+        if 3 * (inputs + results) > self.size:
+            raise self.refused(problem)
+
+    def refused(self, problem: Open) -> Refused:
+        """That they take more."""
+        message = f"{problem.name}.py takes more memory than its limit"
+        return Refused(message, kind="memory", needed_bytes=self.expected)
+
+
+def validated(problem: Open, limit: Limit | None = None) -> ProblemValidated:
     """All that the search must know of ``problem``, examined in this process.
 
     Raises:
-        Refused: it cannot be searched.
+        Refused: it cannot be searched, or not within ``limit``.
     """
     reference = open_reference(problem)
     _check_tolerance(reference, problem)
@@ -67,6 +97,8 @@ def validated(problem: Open) -> ProblemValidated:
         further = {
             name: _capture(reference, _stand_ins(drawn(reference, problem, name))) for name in list(reference.timed)[1:]
         }
+    if limit is not None:
+        limit.check(problem, values.size_of(main), captured.graph)
     reference.move_to_device()
     examination = examined(reference, problem, main)
     parameters = _parameters(examination.reference)
