@@ -31,20 +31,7 @@ if TYPE_CHECKING:
     )
 else:
     # `import kernelswarm.schemas` must stay cheap.
-    __getattr__, __dir__ = lazy_exports(
-        __name__,
-        {
-            "api.evaluating": "apply evaluate",
-            "api.optimized": "Optimized",
-            "api.searching": "Step export fork import_log lineage optimize",
-            "api.timing": "time",
-            "api.questions": "questions sql",
-            "api.benchmarks": "run_benchmark",
-            "schemas.errors": "BusError HarnessError InputError KernelswarmError LogCorrupted "
-            "PoolError ProblemError ReplayDivergence StoreError",
-            "api.replays": "diff re_evaluate replay resume",
-        },
-    )
+    __getattr__, __dir__ = lazy_exports(__name__)
 
 __all__ = [
     "BusError",

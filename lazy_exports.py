@@ -1,21 +1,22 @@
 """Packages that import what they export when it is first used: who needs one name does not wait for the others."""
 
+import ast
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 
-def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of ``package``.
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of ``package``, which names its exports once: under ``if TYPE_CHECKING``.
 
-    Args:
-        package: its name.
-        modules: the names that it exports, with blanks between them, by the module in it that defines them. No module
-            may have such a name itself: an import of it would take the export's place.
+    What is imported there from its own modules is imported by name when it is first asked for. No module may have such
+    a name itself: an import of it would take the export's place.
     """
-    places = {name: module for module, names in modules.items() for name in names.split()}
+    places = _exports(package)
 
     def lookup(name: str) -> Any:
         if name not in places:
@@ -31,3 +32,14 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
         return getattr(module, name)
 
     return lookup, lambda: [*places]
+
+
+def _exports(package: str) -> dict[str, str]:
+    """By name, the module of ``package`` that defines it."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return {}
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    blocks = [node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    imports = [node for block in blocks for node in block if isinstance(node, ast.ImportFrom) and node.level == 1]
+    return {name.asname or name.name: node.module or "" for node in imports for name in node.names}

@@ -18,41 +18,5 @@ if TYPE_CHECKING:
     from .server import MAX_PAYLOAD, server_binary
     from .subjects import ANY
 else:
-    __getattr__, __dir__ = lazy_exports(
-        __name__,
-        {
-            "acks": "IN_FLIGHT",
-            "asked": "asked_bus",
-            "client": "Bus",
-            "consumer": "Consumer Delivery",
-            "errors": "NobodyServes",
-            "fair": "FairConsumer",
-            "local": "STILL_USED embedded running",
-            "options": "VARIABLES ConnectOptions connecting_with",
-            "reader": "Tail",
-            "rpc": "Service",
-            "server": "MAX_PAYLOAD server_binary",
-            "subjects": "ANY",
-        },
-    )
-
-__all__ = [
-    "ANY",
-    "IN_FLIGHT",
-    "MAX_PAYLOAD",
-    "STILL_USED",
-    "VARIABLES",
-    "Bus",
-    "ConnectOptions",
-    "Consumer",
-    "Delivery",
-    "FairConsumer",
-    "NobodyServes",
-    "Service",
-    "Tail",
-    "asked_bus",
-    "connecting_with",
-    "embedded",
-    "running",
-    "server_binary",
-]
+    __getattr__, __dir__ = lazy_exports(__name__)
+    __all__ = __dir__()

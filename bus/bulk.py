@@ -14,8 +14,6 @@ from .options import ACK_WAIT_SECONDS
 from .pull import ConsumerGone, Pull
 from .subjects import ANY, STREAM, durable_name, role_filters
 
-__all__ = ["BulkConsumer", "ConsumerGone", "stream_identity"]
-
 _UNACKED = 20_000
 _FORGET_SECONDS = 30 * 86400.0
 _MAX_BYTES = 16 * 1024 * 1024

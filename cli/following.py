@@ -6,11 +6,11 @@ import os
 from ..graph.session_graph import SearchGraph
 from ..schemas import Envelope, SessionClosed, SessionOpened
 from ..sessions.search import BASELINES_WAIT_S, Search
-from .display.live import Display
+from ..sessions.spectator import Spectator
 from .interrupts import Interrupts
 
 
-async def follow(search: Search, display: Display, interrupts: Interrupts) -> None:
+async def follow(search: Search, display: Spectator, interrupts: Interrupts) -> None:
     """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that."""
     display.opened(search)
     search.notify_of_others(display.say)

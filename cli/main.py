@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
 from .connecting import connecting
 from .display.terminal import configure_logging, err
+from .groups import epilog
 from .interrupts import EXIT_INTERRUPTED
 from .usage_errors import mistake
 
@@ -84,9 +85,8 @@ def command(name: str) -> Any:
     if hasattr(module, "app"):
         return typer.main.get_group(module.app)
     statuses = EXIT_STATUSES if name in SEARCHING else ()
-    examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES), *statuses])
     single = typer.Typer(add_completion=False, rich_markup_mode=app.rich_markup_mode)
-    single.command(name, epilog=examples)(connecting(getattr(module, name)))
+    single.command(name, epilog=epilog(module.EXAMPLES, statuses))(connecting(getattr(module, name)))
     return typer.main.get_command(single)
 
 

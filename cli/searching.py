@@ -13,7 +13,7 @@ from ..sessions.search import searching
 from ..sessions.search_options import SearchOptions
 from .display.live import open_display
 from .display.summary import print_summary
-from .display.terminal import is_one_stream, print_json
+from .display.terminal import is_one_stream, print_value
 from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .report import keep_folder, make_folder, write_result
@@ -97,10 +97,7 @@ def print_result(result: SearchResult, *, json: bool, failures: Collection[str] 
         json: as a program reads it.
         failures: of syntheses, that stand above.
     """
-    if json:
-        print_json(result)
-    else:
-        print_summary(result, failures)
+    print_value(result, lambda _: print_summary(result, failures), json=json)
 
 
 def exit_status(result: SearchResult) -> int:

@@ -1,23 +1,24 @@
 """What the generator needs of a language: its tunables for a graph, the mutations for an advice, and the file."""
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from ..schemas import AdviceAction, Config, Graph, HardwareFacts, ProblemFacts
 from .cpp.candidate import generate, plan_of
 from .cpp.features import features_of, is_rewritten
-from .cpp.mutations import cpp_mutations
+from .cpp.mutations import CPP_MUTATIONS
 from .ir.error_bounds import NO_BOUNDS, ErrorBounds
-from .ir.tunables import Features, Settings, Tunables, domains, settings
+from .ir.tunables import Features, Mutations, Settings, Tunables, domains, settings
 from .lowering.library_convolutions import CONVOLUTIONS
 from .lowering.normal import VARIANCES
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.drafts import GPU_DRAFTS, GPU_STARTS
 from .triton.features import gpu_features
-from .triton.mutations import gpu_mutations
+from .triton.mutations import GPU_MUTATIONS
 from .triton.tunables import GpuFeatures, gpu_domains, gpu_settings
 
 T = TypeVar("T", Features, GpuFeatures)
@@ -51,20 +52,20 @@ def joined(features: Sequence[T]) -> T:
     return replace(first, **values) if others else first
 
 
-class CodegenBackend(Protocol):
+class CodegenBackend(ABC):
     """Writes candidates in one language."""
 
-    @property
-    def drafts(self) -> tuple[str, ...]:
-        """Tunables that drafts turn, in the order in which they are worth it."""
+    drafts: tuple[str, ...]
+    """Tunables that drafts turn, in the order in which they are worth it."""
+    starts: tuple[Config, ...] = ()
+    """Several tunables at once that are worth a draft where all of them matter."""
+    default: str
+    """What the default does, for its rationale."""
+    advised: Mutations
+    """For every advice the tunables that follow it."""
 
-    @property
-    def starts(self) -> tuple[Config, ...]:
-        """Several tunables at once that are worth a draft where all of them matter."""
-
-    @property
-    def default(self) -> str:
-        """What the default does, for its rationale."""
+    def __init__(self) -> None:
+        self._latest = _LatestTunables()
 
     def tunables(
         self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds = NO_BOUNDS, backward: Graph | None = None
@@ -74,15 +75,28 @@ class CodegenBackend(Protocol):
         What is less accurate than ``bounds`` allow is not among the values.
         ``backward`` is the graph of the gradients, where the problem asks for them.
         """
+        passes = [graph] if backward is None else [graph, backward]
+        return self._latest.get((graph, backward), (hardware, bounds), lambda: self._tunables(passes, hardware, bounds))
 
+    @abstractmethod
+    def _tunables(self, graphs: Sequence[Graph], hardware: HardwareFacts, bounds: ErrorBounds) -> Tunables | None:
+        """The same of the graphs of all passes, the forward one first."""
+
+    @abstractmethod
     def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """The candidate file for that hardware."""
 
     def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
         """Configs one tunable away that follow an advice, the most promising first."""
+        return [
+            {**config, name: value}
+            for name, values in self.advised.get(action, ())
+            for value in values
+            if value in tunables.get(name, ()) and config.get(name, tunables[name][0]) != value
+        ]
 
 
-class CppBackend:
+class CppBackend(CodegenBackend):
     """C++ for the CPU."""
 
     drafts = (
@@ -103,72 +117,38 @@ class CppBackend:
         "lanes",
         "block",
     )
-    starts: tuple[Config, ...] = ()
     default = "everything fused, huge pages under large outputs"
+    advised = CPP_MUTATIONS
 
-    def __init__(self) -> None:
-        self._latest = _LatestTunables()
-
-    def tunables(
-        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds = NO_BOUNDS, backward: Graph | None = None
-    ) -> Tunables | None:
-        """See :class:`CodegenBackend`."""
-        others = (hardware, bounds)
-        return self._latest.get((graph, backward), others, lambda: self._tunables(graph, *others, backward))
-
-    def _tunables(
-        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds, backward: Graph | None
-    ) -> Tunables | None:
-        passes = [
-            (pass_graph, plan_of(pass_graph, Settings())) for pass_graph in (graph, backward) if pass_graph is not None
-        ]
-        if not any(plan.kernels or is_rewritten(pass_graph, plan) for pass_graph, plan in passes):
+    def _tunables(self, graphs: Sequence[Graph], hardware: HardwareFacts, bounds: ErrorBounds) -> Tunables | None:
+        passes = [(graph, plan_of(graph, Settings())) for graph in graphs]
+        if not any(plan.kernels or is_rewritten(graph, plan) for graph, plan in passes):
             return None
-        features = joined([features_of(pass_graph, plan) for pass_graph, plan in passes])
+        features = joined([features_of(graph, plan) for graph, plan in passes])
         return domains(replace(features, error_bound=bounds.least), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""
         return generate(facts, graph, settings(config)).source
 
-    def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
-        """See :class:`CodegenBackend`."""
-        return cpp_mutations(action, config, tunables)
 
-
-class TritonBackend:
+class TritonBackend(CodegenBackend):
     """Triton for a GPU."""
 
     drafts = GPU_DRAFTS
     starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
+    advised = GPU_MUTATIONS
 
-    def __init__(self) -> None:
-        self._latest = _LatestTunables()
-
-    def tunables(
-        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds = NO_BOUNDS, backward: Graph | None = None
-    ) -> Tunables | None:
-        """See :class:`CodegenBackend`."""
-        others = (hardware, bounds)
-        return self._latest.get((graph, backward), others, lambda: self._tunables(graph, *others, backward))
-
-    def _tunables(
-        self, graph: Graph, hardware: HardwareFacts, bounds: ErrorBounds, backward: Graph | None
-    ) -> Tunables | None:
-        passes = [
-            (pass_graph, gpu_plan(pass_graph, gpu_settings({}, hardware), bounds=bounds))
-            for pass_graph in (graph, backward)
-            if pass_graph is not None
-        ]
+    def _tunables(self, graphs: Sequence[Graph], hardware: HardwareFacts, bounds: ErrorBounds) -> Tunables | None:
+        passes = [(graph, gpu_plan(graph, gpu_settings({}, hardware), bounds=bounds)) for graph in graphs]
         if not any(has_kernels(plan) for _, plan in passes):
             return None
-        features = joined([gpu_features(pass_graph, plan) for pass_graph, plan in passes])
         return gpu_domains(
             replace(
-                features,
-                convolution_bound=math.inf if bounds.tf32_convolutions else bounds.most(graph, CONVOLUTIONS),
-                variance_bound=bounds.most(graph, VARIANCES),
+                joined([gpu_features(graph, plan) for graph, plan in passes]),
+                convolution_bound=math.inf if bounds.tf32_convolutions else bounds.most(graphs[0], CONVOLUTIONS),
+                variance_bound=bounds.most(graphs[0], VARIANCES),
             ),
             hardware,
         )
@@ -176,10 +156,6 @@ class TritonBackend:
     def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""
         return generate_triton(facts, graph, gpu_settings(config, hardware)).source
-
-    def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
-        """See :class:`CodegenBackend`."""
-        return gpu_mutations(action, config, tunables)
 
 
 CODEGEN_BACKENDS: dict[str, CodegenBackend] = {"cpp": CppBackend(), "triton": TritonBackend()}

@@ -188,6 +188,3 @@ def _counters() -> Check:
     if not why_not:
         return Check("counters", Status.ok, "perf_event_open works")
     return Check("counters", Status.warn, why_not, "diagnoses do without instructions and cycles; nothing else suffers")
-
-
-__all__ = ["Check", "Status", "examine"]

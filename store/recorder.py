@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from ..bus import Bus, NobodyServes
 from ..bus.alive import running_beside
-from ..bus.bulk import BulkConsumer, ConsumerGone, stream_identity
+from ..bus.bulk import BulkConsumer, stream_identity
+from ..bus.pull import ConsumerGone
 from ..schemas import StoreError, decode
 from .errors import LogBusyError
 from .location import log_path

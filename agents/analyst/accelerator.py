@@ -192,17 +192,3 @@ def spilled(limits: DeviceLimits) -> Iterator[tuple[KernelResources, float | Non
         share = sum(times) / total if times and total > 0 else None
         if share is None or share >= MAIN_SHARE:
             yield kernel, share
-
-
-__all__ = [
-    "BUSY",
-    "GAP_SHARE",
-    "LOW_OCCUPANCY",
-    "STALL_SHARE",
-    "DeviceLimits",
-    "arithmetic_use",
-    "bottleneck",
-    "in_short",
-    "memory_use",
-    "spilled",
-]

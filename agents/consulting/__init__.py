@@ -2,21 +2,3 @@
 
 from .consultation import ROUNDS, Adviser, Asked, Consultation, Question, Reading, Unusable, consult, settled
 from .json_answer import NUMBER, TEXT, json_object, list_of, name_of, object_of
-
-__all__ = [
-    "NUMBER",
-    "ROUNDS",
-    "TEXT",
-    "Adviser",
-    "Asked",
-    "Consultation",
-    "Question",
-    "Reading",
-    "Unusable",
-    "consult",
-    "json_object",
-    "list_of",
-    "name_of",
-    "object_of",
-    "settled",
-]

@@ -4,19 +4,3 @@ from .bench import Choice, bench
 from .report import Cause, Report, Share, markdown, named
 from .row import Outcome, Row
 from .task import DTYPES, LANGUAGES, LISTS, Task
-
-__all__ = [
-    "DTYPES",
-    "LANGUAGES",
-    "LISTS",
-    "Cause",
-    "Choice",
-    "Outcome",
-    "Report",
-    "Row",
-    "Share",
-    "Task",
-    "bench",
-    "markdown",
-    "named",
-]

@@ -198,6 +198,3 @@ def _short(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = next((line for line in lines if "error:" in line), lines[0] if lines else "")
     return f"{type(error).__name__}: {message}"[: MOST_TEXT - len(place)] + place
-
-
-__all__ = ["LANGUAGES", "Checked", "Verdict", "check"]

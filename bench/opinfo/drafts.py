@@ -12,8 +12,9 @@ import torch
 from ...codegen.backends import CODEGEN_BACKENDS
 from ...codegen.generator import Exhausted, Generator
 from ...codegen.lowering.coverage import why_left
-from ...hardware.capture.capture import capture, capture_elsewhere, count_work
+from ...hardware.capture.capture import capture, capture_elsewhere
 from ...hardware.harness.tensors.values import dtype_name
+from ...hardware.machine.work import count_work
 from ...schemas import (
     Graph,
     HardwareFacts,

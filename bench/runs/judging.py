@@ -12,10 +12,10 @@ from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, Probl
 from ...sessions.connection import Joined
 from ...sessions.search import Search, SearchContext, session_on
 from ...sessions.session import new_session_id
+from ...sessions.spectator import Spectator
 from ...store import run_sql
 from . import reading
 from .benchmark import Task
-from .progress import Spectator
 from .row import Row
 from .run_configuration import RunConfiguration
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...schemas import Envelope, Event
-from ...sessions.search import Search
+from ...sessions.spectator import Spectator
 from .benchmark import Task
 from .row import Row
 
@@ -35,25 +34,6 @@ def progress_of(rows: list[Row], total: int, seconds: list[float], at_once: int 
         fast=sum((ratio := row.speedup("best")) is not None and ratio.median > 1.0 for row in rows),
         left_s=None if pace is None else pace * (total - len(rows)),
     )
-
-
-class Spectator:
-    """Hears what happens to one problem. Override what is of interest."""
-
-    def notice(self, text: str) -> None:
-        """Something is going on that takes a moment."""
-
-    def say(self, text: str) -> None:
-        """Something that a person should know afterwards too."""
-
-    def waiting(self, text: str) -> None:
-        """What the session waits for, and (with an empty text) that it does no longer."""
-
-    def opened(self, search: Search) -> None:
-        """Its session exists from now on."""
-
-    def show(self, envelope: Envelope, event: Event) -> None:
-        """An event of that session; it is folded into the search's graph already."""
 
 
 class Watcher:

@@ -4,10 +4,10 @@ import time
 
 from ...sessions.recorded_session import read_session
 from ...sessions.resume import AlreadyClosed, resuming
+from ...sessions.spectator import Spectator
 from ...store import UnknownSession
 from . import reading
 from .judging import Bench, first, follow
-from .progress import Spectator
 from .row import Row
 
 

@@ -186,6 +186,3 @@ def _blank(configuration: RunConfiguration, pool: Pool, hardware: HardwareFacts)
 def _versions(hardware: HardwareFacts) -> str:
     own = [f"kernelswarm {version('kernelswarm')}", f"torch {hardware.torch}", *hardware.compilers[:1]]
     return ", ".join([*own, *(f"{name} {text}" for name, text in sorted(hardware.versions.items()) if text)])
-
-
-__all__ = ["report_so_far", "run_benchmark"]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from ...agents.registry import ALL_ROLES
 from ...bench.registry import BENCHMARKS
@@ -17,19 +16,14 @@ from ...sessions.search_options import AuthorChoices, SearchOptions, defaults, g
 from ..connecting import connecting
 from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
-from ..display.terminal import err, print_json
+from ..display.terminal import err, print_value
+from ..groups import epilog, group
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Json, Nats, Pool, Workers
 from ..search_parameters import taking
 from . import bench_opinfo
 
-app = typer.Typer(
-    name="bench",
-    help="Public benchmarks, run from your own checkout of them.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = group("bench", "Public benchmarks, run from your own checkout of them.")
 
 DETAILS = """
 
@@ -105,10 +99,7 @@ def _run(configuration: RunConfiguration, *, json: bool) -> int:
         report, status = run_interruptible(run), 0
     except KeyboardInterrupt:
         report, status = report_so_far(configuration), EXIT_INTERRUPTED
-    if json:
-        print_json(report)
-    else:
-        print_report(report)
+    print_value(report, print_report, json=json)
     if status == EXIT_INTERRUPTED:
         err.print(f"{report.done} of {report.problems} problems are done: the same command goes on", markup=False)
     return status
@@ -149,8 +140,6 @@ def _option(choice: Choice) -> inspect.Parameter:
 
 
 for _benchmark in BENCHMARKS.values():
-    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, _benchmark.examples)])
-    app.command(_benchmark.name, epilog=_examples)(connecting(command_for(_benchmark)))
+    app.command(_benchmark.name, epilog=epilog(_benchmark.examples))(connecting(command_for(_benchmark)))
 
-_examples = "\n\n".join(["[bold]Examples[/]", *map(escape, bench_opinfo.EXAMPLES)])
-app.command("opinfo", epilog=_examples)(bench_opinfo.opinfo)
+app.command("opinfo", epilog=epilog(bench_opinfo.EXAMPLES))(bench_opinfo.opinfo)

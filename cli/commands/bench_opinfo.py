@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ...bench.opinfo import DTYPES, LANGUAGES, LISTS, Cause, Choice, Report, Row, Task, bench, named
 from ...sessions.home import kernelswarm_home
-from ..display.terminal import err, out, print_json, print_wide
+from ..display.terminal import err, out, plain_table, print_value, print_wide
 from ..options import Json
 
 EXAMPLES = (
@@ -67,10 +67,7 @@ def opinfo(
         at_once=at_once,
     )
     report = bench(choice, _quiet if json else _line)
-    if json:
-        print_json(report)
-    else:
-        _print(report)
+    print_value(report, _print, json=json)
     return 0 if all(share.right == share.drafts for share in report.shares) else 1
 
 
@@ -90,11 +87,9 @@ def _line(task: Task, rows: Sequence[Row], done: int, of: int) -> None:
 
 def _print(report: Report) -> None:
     out.print(f"[bold]PyTorch's own lists[/], {report.done} of {report.chosen} names")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("list", "dtype", "language", "sizes"):
-        table.add_column(column)
-    for column in ("samples", "right", "generated", "of samples", "of drafts"):
-        table.add_column(column, justify="right")
+    table = plain_table(
+        "list", "dtype", "language", "sizes", numbers=("samples", "right", "generated", "of samples", "of drafts")
+    )
     for share in report.shares:
         counts = map(str, (share.samples, share.right, share.generated))
         table.add_row(
@@ -108,9 +103,9 @@ def _print(report: Report) -> None:
 
 
 def _causes(title: str, causes: Sequence[Cause]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (title, "rows", "outcome", ""):
-        table.add_column(column, justify="right" if column == "rows" else "left")
+    table = plain_table(title, numbers=("rows",))
+    for column in ("outcome", ""):
+        table.add_column(column)
     for cause in causes[:MOST_CAUSES]:
         table.add_row(escape(cause.cause), str(cause.rows), str(cause.outcome), escape(named(cause)))
     return table

@@ -13,7 +13,7 @@ from ...schemas import CompileReport, InputError
 from ...sessions.home import kernelswarm_home
 from ..compiling import compiled
 from ..completion import python_files
-from ..display.terminal import out, print_json, print_wide
+from ..display.terminal import out, plain_table, print_value, print_wide
 from ..options import Json, Pool
 
 EXAMPLES = (
@@ -43,10 +43,7 @@ def compile(
         if not texts:
             raise InputError(f"{candidate} has no native code that is compiled ahead: leave --assembly out")
         _write(folder, texts)
-    if json:
-        print_json(report)
-    else:
-        _print(report)
+    print_value(report, _print, json=json)
     return 0 if report.ok else 1
 
 
@@ -64,16 +61,8 @@ def _print(report: CompileReport) -> None:
 
 
 def _table(report: CompileReport) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (
-        "kernel",
-        "registers",
-        "spilled bytes",
-        SHARED.get(report.language, "shared bytes"),
-        "warps",
-        "stages",
-    ):
-        table.add_column(column, justify="left" if column == "kernel" else "right")
+    shared = SHARED.get(report.language, "shared bytes")
+    table = plain_table("kernel", numbers=("registers", "spilled bytes", shared, "warps", "stages"))
     for kernel in report.kernels:
         figures = (kernel.registers, kernel.spill_bytes, kernel.shared_bytes, kernel.warps or "", kernel.stages or "")
         table.add_row(escape(kernel.name), *map(str, figures))

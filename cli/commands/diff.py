@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from ...sessions.diff import Decided, FirstDivergence, SessionDiff, Side, compare
 from ...sessions.home import kernelswarm_home
 from ..completion import session_ids
 from ..display.summary import NAMES, count
-from ..display.terminal import out, print_json, print_wide
+from ..display.terminal import out, plain_table, print_value, print_wide
 from ..options import Json, Nats
 from ..reading import asked_log, recorded_session
 
@@ -47,16 +46,12 @@ def diff(session_a: Session, session_b: Session, nats: Nats = "", json: Json = F
             return compare(a, b)
 
     comparison = asyncio.run(read())
-    if json:
-        print_json(comparison)
-    else:
-        _print(comparison)
+    print_value(comparison, _print, json=json)
     return 0
 
 
 def _print(comparison: SessionDiff) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
+    table = plain_table("")
     for side in (comparison.a, comparison.b):
         table.add_column(escape(side.session), no_wrap=True)
     for name, (value_a, value_b) in comparison.asked.items():

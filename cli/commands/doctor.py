@@ -5,7 +5,8 @@ from collections import Counter
 from rich.markup import escape
 from rich.table import Table
 
-from ...hardware.doctor import Check, Status, examine
+from ...hardware.checks import Check, Status
+from ...hardware.doctor import examine
 from ...hardware.pools.pool_files import find_pool
 from ...sessions.home import kernelswarm_home
 from ..display.summary import count

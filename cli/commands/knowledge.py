@@ -1,6 +1,5 @@
 """``kernelswarm knowledge``: what authors that are models look up. Search it, read it, add a chip's manuals to it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +18,8 @@ from ...knowledge.manuals import AddedManual, add_manuals, manual_names, other_f
 from ...schemas import InputError, Schema
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
-from ..display.terminal import err, out, print_json, print_wide, write
+from ..display.terminal import err, out, plain_table, print_json, print_value, print_wide, write
+from ..groups import add_commands, group
 from ..nearest import nearest
 from ..options import Json, Pool
 
@@ -27,13 +27,7 @@ EXIT_NO = 1
 MOST_NAMED = 5
 """Files that are left out, by name."""
 
-app = typer.Typer(
-    name="knowledge",
-    help="What authors that are models look up: search and read it, add the manuals of a chip.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = group("knowledge", "What authors that are models look up: search and read it, add the manuals of a chip.")
 
 
 def document_paths(incomplete: str) -> list[str]:
@@ -55,11 +49,7 @@ def add(
         names = ", ".join(str(file.relative_to(source)) for file in others[:MOST_NAMED])
         more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
         err.print(f"left out, since only {', '.join(KINDS)} files are read: {names}{more}", markup=False)
-    if json:
-        print_json(added)
-    else:
-        for manual in added:
-            out.print(_added(manual), markup=False)
+    print_value(added, lambda manuals: out.print(*map(_added, manuals), sep="\n", markup=False), json=json)
     return 0
 
 
@@ -114,10 +104,7 @@ def show(
 ) -> int:
     """Print one document: what it says, what it is about, where its facts can be checked."""
     document = _library(pool).read(path) if pool else _shipped(path)
-    if json:
-        print_json(document)
-    else:
-        write(f"# {document.title}\n\n{document.text.strip()}\n\n{_about(document)}\n")
+    print_value(document, _print, json=json)
     return 0
 
 
@@ -127,9 +114,7 @@ def list_(pool: Pool = "cpu", json: Json = False) -> int:
     if json:
         print_json([Listed.of(document) for document in library.documents])
         return 0
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("path", "level", "title"):
-        table.add_column(column, no_wrap=column == "path")
+    table = plain_table("path", "level", "title", never_wrapped=("path",))
     for document in library.documents:
         table.add_row(escape(document.path), document.level, escape(document.title))
     print_wide(table)
@@ -225,18 +210,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "remove": ("kernelswarm knowledge remove optimisation-guide --pool cpu",),
     "lint": ("kernelswarm knowledge lint", "kernelswarm knowledge lint my-documents/ --json"),
 }
-_COMMANDS: dict[str, Callable[..., int]] = {
-    "add": add,
-    "search": search,
-    "show": show,
-    "list": list_,
-    "remove": remove,
-    "lint": lint_,
-}
 
-for _name, _command in _COMMANDS.items():
-    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, EXAMPLES[_name])])
-    app.command(_name, epilog=_examples)(_command)
+add_commands(app, (add, search, show, list_, remove, lint_), EXAMPLES)
 
 
 def _library(name: str) -> Library:
@@ -259,9 +234,7 @@ def _added(manual: AddedManual) -> str:
 
 
 def _hits(hits: tuple[Hit, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("score", "level", "path", "title", "because of"):
-        table.add_column(column, no_wrap=column == "path")
+    table = plain_table("score", "level", "path", "title", "because of", never_wrapped=("path",))
     for hit in hits:
         document = hit.document
         table.add_row(
@@ -272,6 +245,10 @@ def _hits(hits: tuple[Hit, ...]) -> Table:
             escape("; ".join(hit.reasons)),
         )
     return table
+
+
+def _print(document: Document) -> None:
+    write(f"# {document.title}\n\n{document.text.strip()}\n\n{_about(document)}\n")
 
 
 def _about(document: Document) -> str:

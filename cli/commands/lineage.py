@@ -11,7 +11,7 @@ from ...sessions.home import kernelswarm_home
 from ...sessions.lineage import Step
 from ...sessions.lineage import lineage as read_lineage
 from ..display.summary import NAMES
-from ..display.terminal import out, print_json
+from ..display.terminal import out, print_value
 from ..options import Json, Nats, SessionId
 from ..reading import asked_log, recorded_session
 
@@ -35,11 +35,7 @@ def lineage(
             return await read_lineage(session, node, lambda name: recorded_session(home, name, bus, to_end=False))
 
     steps = asyncio.run(find())
-    if json:
-        print_json(steps)
-    else:
-        for line in _lines(steps):
-            out.print(line)
+    print_value(steps, lambda _: out.print("\n".join(_lines(steps))), json=json)
     return 0
 
 

@@ -15,7 +15,8 @@ from ...sessions.home import kernelswarm_home
 from ...store import log_path
 from ..completion import session_ids
 from ..connecting import connecting
-from ..display.terminal import err, out, print_json
+from ..display.terminal import err, out, print_json, print_value
+from ..groups import add_commands, group
 from ..options import Json, Nats
 from ..reading import asked_log, damage_of, nothing_in, warn_of
 from .log_tail import follow
@@ -27,13 +28,7 @@ T = TypeVar("T")
 
 EXIT_NO = 1
 
-app = typer.Typer(
-    name="log",
-    help="The log: where it is, whether it is what was written, copies of it, its latest events.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = group("log", "The log: where it is, whether it is what was written, copies of it, its latest events.")
 
 Sessions = Annotated[list[str] | None, typer.Option("--session", "-s", help="Only this session; may be repeated.")]
 
@@ -41,10 +36,8 @@ Sessions = Annotated[list[str] | None, typer.Option("--session", "-s", help="Onl
 def path(json: Json = False) -> int:
     """Print where the log lies. It need not be there yet."""
     log_file = log_path(kernelswarm_home())
-    if json:
-        print_json({"path": str(log_file), "exists": log_file.exists()})
-    else:
-        out.print(str(log_file), markup=False)
+    status = {"path": str(log_file), "exists": log_file.exists()}
+    print_value(status, lambda _: out.print(str(log_file), markup=False), json=json)
     return 0
 
 
@@ -76,10 +69,8 @@ def backup(
     """Copy the log event by event, checking it, also while a search records. The copy is whole or not there."""
     home = _home_with_log(nats)
     copied = asyncio.run(_with_bus(nats, lambda bus: store.backup_log(home, file, bus=bus)))
-    if json:
-        print_json(copied)
-    else:
-        out.print(f"{copied.events} events in {copied.path}; head {copied.head}", markup=False)
+    sentence = f"{copied.events} events in {copied.path}; head {copied.head}"
+    print_value(copied, lambda _: out.print(sentence, markup=False), json=json)
     return 0
 
 
@@ -96,13 +87,8 @@ def import_(
     The source's chain is verified first; what is here already is dropped; sessions keep their names.
     """
     done = store.import_log(kernelswarm_home(), source, sessions=session or (), without=without or ())
-    if json:
-        print_json(done)
-    else:
-        out.print(
-            f"{done.events} events of {len(done.sessions)} sessions are new, {done.known} were here already",
-            markup=False,
-        )
+    sentence = f"{done.events} events of {len(done.sessions)} sessions are new, {done.known} were here already"
+    print_value(done, lambda _: out.print(sentence, markup=False), json=json)
     return 0
 
 
@@ -174,18 +160,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kernelswarm log tail -f --nats nats://10.0.0.1:4222 --json | jq .body.tag",
     ),
 }
-_COMMANDS: dict[str, Callable[..., int]] = {
-    "path": path,
-    "verify": verify,
-    "backup": backup,
-    "import": import_,
-    "stats": stats,
-    "tail": tail,
-}
 
-for _name, _command in _COMMANDS.items():
-    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, EXAMPLES[_name])])
-    app.command(_name, epilog=_examples)(connecting(_command))
+add_commands(app, map(connecting, (path, verify, backup, import_, stats, tail)), EXAMPLES)
 
 
 def _home_with_log(nats: str) -> Path:

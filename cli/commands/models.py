@@ -16,7 +16,7 @@ from ...schemas import Schema, StoreError
 from ...sessions.home import kernelswarm_home
 from ...store import log_path, run_sql
 from ...store.question_library import question
-from ..display.terminal import err, out, print_json, print_wide
+from ..display.terminal import err, out, print_value, print_wide
 from ..options import Json, Nats
 from ..search_parameters import BaseUrl
 
@@ -107,10 +107,7 @@ def models(
     """
     home = kernelswarm_home()
     report = asyncio.run(_report(home, nats, base_url, offline=offline))
-    if json:
-        print_json(report)
-    else:
-        _print(report)
+    print_value(report, _print, json=json)
     return 0
 
 

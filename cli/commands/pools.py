@@ -13,7 +13,7 @@ from ...hardware.pools.pool_files import find_pool, load_pools
 from ...schemas import HardwareFacts, InputError, Pool, PoolError, Schema
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
-from ..display.terminal import err, out, print_json, print_wide
+from ..display.terminal import err, out, plain_table, print_json, print_wide
 from ..options import Json, Nats
 
 EXAMPLES = (
@@ -81,9 +81,7 @@ def _status(pool: Pool, home: Path, refresh: bool) -> PoolStatus:
 
 
 def _table(statuses: list[PoolStatus]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("pool", "platform", "languages", "device", "cores", "copy GB/s", "peak GFLOP/s"):
-        table.add_column(column)
+    table = plain_table("pool", "platform", "languages", "device", "cores", "copy GB/s", "peak GFLOP/s")
     for status in statuses:
         pool, facts = status.pool, status.hardware
         measured = (

@@ -15,7 +15,7 @@ from rich.text import Text
 from ...bus import Bus, running
 from ...schemas import WorkerPresence
 from ...sessions.worker_availability import missing_roles
-from ..display.terminal import err, is_screen, out, print_json, print_wide
+from ..display.terminal import err, is_screen, out, plain_table, print_json, print_wide
 from ..interrupts import Interrupts, run_interruptible
 
 EVERY_S = 1.0
@@ -54,7 +54,7 @@ def show_live(home: Path, nats: str, *, pool: str, json: bool, watch: bool) -> i
 
 def live_table(workers: Iterable[WorkerPresence], now_ns: int) -> Table:
     """One row for each worker, by pool, role and name."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     for column in COLUMNS:
         table.add_column(column, justify="right" if column in ("since", "done", "heartbeat") else "left")
     for worker in sorted(workers, key=lambda presence: (presence.pool, presence.role, presence.worker)):

@@ -12,7 +12,7 @@ from ...bus import running
 from ...schemas import StoreError
 from ...sessions.home import kernelswarm_home
 from ..display.summary import NAMES, speedup_cells
-from ..display.terminal import err, print_json, print_wide
+from ..display.terminal import err, plain_table, print_json, print_wide
 from ..options import Json, Nats
 from ..reading import asked_log, damage_of, nothing_in, warn_of
 
@@ -51,11 +51,7 @@ def sessions(
 
 def _table(rows: "list[store.SessionRow]", *, idle: bool) -> Table:
     """``idle``: no server runs here, so nobody can be at work on a session that is open."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("session", "kind", "problem", "pool", "status"):
-        table.add_column(column, no_wrap=True)
-    for column in ("candidates", "speedup"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = plain_table("session", "kind", "problem", "pool", "status", numbers=("candidates", "speedup"), no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
     table.add_column("against", no_wrap=True)
     table.add_column("ordinary", justify="right", no_wrap=True)

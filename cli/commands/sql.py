@@ -18,7 +18,7 @@ from ...sessions.home import kernelswarm_home
 from ...store.query_limits import TIMEOUT_SECONDS
 from ..completion import question_names
 from ..display.formatting import as_csv, as_json, cell
-from ..display.terminal import err, out, print_json, print_wide, write
+from ..display.terminal import err, out, plain_table, print_json, print_wide, write
 from ..nearest import nearest
 from ..options import Nats
 from ..reading import asked_log, damage_of, nothing_in, warn_of
@@ -204,7 +204,7 @@ _SHOWN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} 
 
 
 def _rendered(table: "store.Table") -> RichTable:
-    rendered = RichTable(box=None, pad_edge=False, header_style="bold")
+    rendered = plain_table()
     for index, name in enumerate(table.columns):
         numbers = all(isinstance(row[index], int | float | None) for row in table.rows)
         rendered.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")

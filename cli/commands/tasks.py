@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.markup import escape
 
 from ...graph.tasks import MINUTES
 from ...schemas import InputError, KernelswarmError
@@ -20,7 +19,8 @@ from ...sessions.outside.records import HandInAnswer
 from ..completion import free_tasks, held_leases, open_sessions, task_names
 from ..connecting import connecting
 from ..display import task_text
-from ..display.terminal import err, out, print_json, write
+from ..display.terminal import err, out, print_json, print_value, write
+from ..groups import add_commands, group
 from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats
 from .task_files import Draft, drafts
@@ -35,13 +35,10 @@ _COMMAND_LINE = re.compile(r"`(kernelswarm [^`]+)`")
 WAIT_S = 300.0
 """How long a hand-in waits for its verdict, by default."""
 
-app = typer.Typer(
-    name="tasks",
-    help="Tasks for coding agents and people outside: claim one, write a kernel, check it, hand it in. "
+app = group(
+    "tasks",
+    "Tasks for coding agents and people outside: claim one, write a kernel, check it, hand it in. "
     "docs/agents.md says how; `tasks brief` prints the page for an agent.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Agent = Annotated[
@@ -96,9 +93,9 @@ def show(task: Task, wait: Wait = 0.0, json: Json = False, nats: Nats = "") -> i
     async def ask(reader: Reader) -> int:
         answer = await reader.answer(task, wait_s=wait)
         if answer.state == "waiting":
-            _print(await reader.brief(task), task_text.print_brief, json=json)
+            print_value(await reader.brief(task), task_text.print_brief, json=json)
         else:
-            _print(answer, task_text.print_answer, json=json)
+            print_value(answer, task_text.print_answer, json=json)
         return 0
 
     return _with_reader(nats, ask)
@@ -128,7 +125,7 @@ def claim(
         for number in range(count):
             # The first has what is left once there was a search; each further one the whole time.
             left = max(0.0, deadline - time.monotonic()) if number == 0 else wait
-            _print(await author.claim(task, minutes=minutes, wait_s=left), task_text.print_brief, json=json)
+            print_value(await author.claim(task, minutes=minutes, wait_s=left), task_text.print_brief, json=json)
         return 0
 
     return _with_author(nats, agent, ask, about=task, wait_s=wait)
@@ -143,7 +140,7 @@ def check(files: Files, agent: Agent = "", json: Json = False, nats: Nats = "") 
             if isinstance(answer, KernelswarmError):
                 _print_refusal(draft, answer, json=json)
             else:
-                _print(answer, task_text.print_check, json=json)
+                print_value(answer, task_text.print_check, json=json)
         right = [not isinstance(answer, KernelswarmError) and answer.correct for _, answer in answers]
         return 0 if all(right) else EXIT_NO
 
@@ -171,7 +168,7 @@ def submit(
             if isinstance(answer, KernelswarmError):
                 _print_refusal(draft, answer, json=json)
             else:
-                _print(answer, task_text.print_hand_in, json=json)
+                print_value(answer, task_text.print_hand_in, json=json)
         return 0 if all(_is_well(answer) for _, answer in answers) else EXIT_NO
 
     return _with_author(nats, agent, ask, about=files[0])
@@ -187,7 +184,9 @@ def release(
     async def ask(author: OutsideAuthor) -> int:
         released = [await author.release(lease) for lease in leases]
         for given in released:
-            _print(given, lambda done: out.print(f"{done.lease}  {done.reason or 'released'}", markup=False), json=json)
+            print_value(
+                given, lambda done: out.print(f"{done.lease}  {done.reason or 'released'}", markup=False), json=json
+            )
         return 0 if all(given.released for given in released) else EXIT_NO
 
     return _with_author(nats, "", ask, about=leases[0])
@@ -202,7 +201,7 @@ def finish(
     """Say that nothing more comes: free tasks are withdrawn, the best is confirmed, and the session closes. What is
     held may still be handed in."""
     finished = _with_reader(nats, lambda reader: reader.finish(session, wait_s=wait))
-    _print(finished, task_text.print_finish, json=json)
+    print_value(finished, task_text.print_finish, json=json)
     return 0
 
 
@@ -213,7 +212,7 @@ def leaderboard(
 ) -> int:
     """Rank a session's candidates, whoever wrote them. A session that has ended is read out of the log."""
     board = _with_reader(nats, lambda reader: reader.leaderboard(session))
-    _print(board, task_text.print_leaderboard, json=json)
+    print_value(board, task_text.print_leaderboard, json=json)
     return 0
 
 
@@ -240,19 +239,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "release": ("kernelswarm tasks release mapid-7kq2m/n003/1",),
     "finish": ("kernelswarm tasks finish mapid-7kq2m --wait 300",),
-    "brief": ("kernelswarm tasks brief > AGENTS.md", 'my-agent "$(kernelswarm tasks brief)"'),
     "leaderboard": ("kernelswarm tasks leaderboard mapid-7kq2m", "kernelswarm tasks leaderboard mapid-7kq2m --json"),
-}
-_COMMANDS: dict[str, Callable[..., int]] = {
-    "list": list_,
-    "show": show,
-    "claim": claim,
-    "check": check,
-    "submit": submit,
-    "release": release,
-    "finish": finish,
-    "leaderboard": leaderboard,
-    "brief": brief,
+    "brief": ("kernelswarm tasks brief > AGENTS.md", 'my-agent "$(kernelswarm tasks brief)"'),
 }
 
 
@@ -271,9 +259,8 @@ def _with_json_errors(command: Callable[..., int]) -> Callable[..., int]:
     return answering
 
 
-for _name, _command in _COMMANDS.items():
-    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, EXAMPLES[_name])])
-    app.command(_name, epilog=_examples)(connecting(_with_json_errors(_command)))
+_COMMANDS = (list_, show, claim, check, submit, release, finish, leaderboard, brief)
+add_commands(app, (connecting(_with_json_errors(command)) for command in _COMMANDS), EXAMPLES)
 
 
 def _with_author(
@@ -328,13 +315,6 @@ def _is_well(answer: HandInAnswer | KernelswarmError) -> bool:
     if isinstance(answer, KernelswarmError) or answer.answer is None:
         return False
     return answer.answer.correct or answer.answer.state == "judging"
-
-
-def _print(value: T, as_text: Callable[[T], None], *, json: bool) -> None:
-    if json:
-        print_json(value)
-    else:
-        as_text(value)
 
 
 def _print_refusal(draft: Draft, error: KernelswarmError, *, json: bool) -> None:

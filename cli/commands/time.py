@@ -12,7 +12,7 @@ from ...schemas.pool import BASELINE_NAMES
 from ...sessions.home import kernelswarm_home
 from ..completion import python_files
 from ..display.live import open_display
-from ..display.terminal import out, print_json, print_wide
+from ..display.terminal import out, plain_table, print_value, print_wide
 from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Pool
 
@@ -45,10 +45,7 @@ def time(
             return await time_path(file, problem, pool, kernelswarm_home(), display.notice)
 
     timed = run_interruptible(run)
-    if json:
-        print_json(timed)
-    else:
-        _print(timed, file)
+    print_value(timed, lambda _: _print(timed, file), json=json)
     return 0 if timed.timing is not None else 1
 
 
@@ -68,10 +65,7 @@ def _print(timed: TimedFile, file: Path) -> None:
 
 
 def _table(timing: Timing, file: Path, title: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(title)
-    for column in ("time", "speedup", "interval"):
-        table.add_column(column, justify="right")
+    table = plain_table(title, numbers=("time", "speedup", "interval"))
     for name, ms in timing.median_ms.items():
         interval = timing.speedup.get(name)
         ratio = ("", "") if interval is None else interval.cells

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from ...bench.runs import Outcome, Progress, Row, Spectator, Task, Watcher
 from ...bench.runs.row import COMPILE_LATE, Key
-from ...sessions.search import Search
 from .dashboard import Dashboard, best_text, far_text
+from .live import PlainLines
 from .summary import NAMES
 from .terminal import err, is_screen
 
@@ -34,35 +34,19 @@ def open_watcher(title: str, *, quiet: bool) -> Iterator[Watcher]:
         yield Lines()
 
 
-class Lines(Watcher, Spectator):
+class Lines(PlainLines, Watcher):
     """One plain line for each thing worth knowing."""
 
     def began(self, task: Task, progress: Progress) -> Spectator:
         """Its lines stand among the others."""
         return self
 
-    def notice(self, text: str) -> None:
-        """Print it."""
-        err.print(text, markup=False)
-
-    def say(self, text: str) -> None:
-        """Print it."""
-        err.print(text, markup=False)
-
-    def waiting(self, text: str) -> None:
-        """Print it."""
-        err.print(text or "nothing is waited for any more", markup=False)
-
-    def opened(self, search: Search) -> None:
-        """Print the session's id."""
-        err.print(f"session {search.session}", markup=False)
-
     def finished(self, row: Row, progress: Progress) -> None:
         """Print the result, and how far the run is."""
         err.print(f"{row_line(row, progress)}  {standing(progress)}", markup=False)
 
 
-class Scene(Dashboard, Spectator):
+class Scene(Dashboard):
     """The dashboard of one problem's search."""
 
     def cells(self) -> tuple[str, Text, Text]:

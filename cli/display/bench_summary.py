@@ -6,7 +6,7 @@ from rich.table import Table
 from ...bench.runs import FastP, Misses, Report
 from ...bench.runs.markdown import markdown_path
 from ...bench.runs.score import Mean
-from .terminal import out, print_wide
+from .terminal import out, plain_table, print_wide
 
 AGAINST = {
     "ordinary_best": "best baseline, ordinary",
@@ -50,12 +50,8 @@ def _precision(report: Report) -> str:
 
 
 def _scores(scores: tuple[FastP, ...], means: tuple[Mean, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("fast_p over")
-    thresholds = sorted({score.p for score in scores})
-    for p in thresholds:
-        table.add_column(f"p = {p:g}", justify="right")
-    table.add_column("geometric mean", justify="right")
+    thresholds = [f"p = {p:g}" for p in sorted({score.p for score in scores})]
+    table = plain_table("fast_p over", numbers=(*thresholds, "geometric mean"))
     by_against = {mean.against: f"{mean.value:.2f}x" for mean in means}
     for against, name in AGAINST.items():
         own = sorted((score for score in scores if score.against == against), key=lambda score: score.p)
@@ -67,9 +63,7 @@ def _scores(scores: tuple[FastP, ...], means: tuple[Mean, ...]) -> Table:
 
 
 def _misses(misses: tuple[Misses, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("misses (no interval above 1 over the best baseline)")
-    table.add_column("", justify="right")
+    table = plain_table("misses (no interval above 1 over the best baseline)", numbers=("",))
     table.add_column("")
     for miss in misses:
         more = len(miss.problems) - MOST_NAMES

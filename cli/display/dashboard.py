@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -14,10 +13,10 @@ from ...graph.session_graph import NodeRecord, SearchGraph
 from ...graph.tasks import SessionTasks
 from ...schemas import AuthorBenched, BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
 from ...sessions.private_inputs import without_seeds
-from ...sessions.swarm import Swarm
+from ...sessions.spectator import Shown, Spectator
 from .summary import times_text
 from .task_text import outside_text
-from .terminal import err
+from .terminal import err, plain_table
 
 RECENT = 8
 """Rows of the candidates' table."""
@@ -25,26 +24,8 @@ RECENT = 8
 UNDER_WAY = ("planned", "proposed", "compiled", "verified", "profiled")
 
 
-class Shown(Protocol):
-    """What can be shown: a search that runs, or one that is played from the log."""
-
-    @property
-    def session(self) -> str:
-        """Its id."""
-
-    @property
-    def graph(self) -> SearchGraph:
-        """As far as it is."""
-
-    @property
-    def swarm(self) -> Swarm | None:
-        """Who works on it in this process."""
-
-
-class Dashboard:
+class Dashboard(Spectator):
     """Drawn anew four times a second, from the graph alone."""
-
-    failures = ()
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -166,7 +147,7 @@ def _path(graph: SearchGraph) -> Text:
 
 
 def _candidates(graph: SearchGraph) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    table = plain_table(header="dim")
     for column, width in (("node", 4), ("from", 4), ("intent", 7), ("state", 13), ("speedup", 7), ("interval", 12)):
         table.add_column(column, no_wrap=True, min_width=width)
     table.add_column("limited by", no_wrap=True, overflow="ellipsis")

@@ -1,9 +1,8 @@
 """What a running search shows: a live display on a terminal, plain lines elsewhere, nothing with ``--json``."""
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from rich.live import Live
 
@@ -26,37 +25,15 @@ from ...schemas import (
     Verdict,
 )
 from ...sessions.private_inputs import without_seeds
-from .dashboard import Dashboard, Shown
+from ...sessions.spectator import Shown, Spectator
+from .dashboard import Dashboard
 from .summary import NAMES, times_text
 from .task_text import outside_text
 from .terminal import err, is_screen
 
 
-class Display(Protocol):
-    """Shows a search while it runs."""
-
-    @property
-    def failures(self) -> Collection[str]:
-        """Why syntheses failed, as far as it can be read when the search is over."""
-
-    def notice(self, text: str) -> None:
-        """Say what is happening outside the session's events."""
-
-    def waiting(self, text: str) -> None:
-        """Say what the session waits for, and (with an empty text) that it does no longer."""
-
-    def say(self, text: str) -> None:
-        """Say something that is to stay on the screen."""
-
-    def opened(self, search: Shown) -> None:
-        """The session exists from now on."""
-
-    def show(self, envelope: Envelope, event: Event) -> None:
-        """An event came; it is folded into the search's graph already."""
-
-
 @contextmanager
-def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) -> Iterator[Display]:
+def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) -> Iterator[Spectator]:
     """The display that fits where stderr goes. ``clock`` counts the seconds that it shows."""
     if is_screen():
         dashboard = Dashboard(clock)
@@ -64,7 +41,7 @@ def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) ->
             yield dashboard
         dashboard.is_gone = True
     elif quiet:
-        yield Silent()
+        yield Spectator()
     else:
         yield Lines()
 
@@ -93,35 +70,8 @@ def time_text(reason: str, graph: SearchGraph) -> str:
     return f"no more candidates: none {judged} yet, {last} are for {before}those under way"
 
 
-class Silent:
-    """Shows nothing."""
-
-    failures = ()
-
-    def notice(self, text: str) -> None:
-        """Nothing."""
-
-    def waiting(self, text: str) -> None:
-        """Nothing."""
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def opened(self, search: Shown) -> None:
-        """Nothing."""
-
-    def show(self, envelope: Envelope, event: Event) -> None:
-        """Nothing."""
-
-
-class Lines:
-    """One plain line for each thing worth knowing."""
-
-    def __init__(self) -> None:
-        self._search: Shown | None = None
-        self._outside = ""
-        """Whom it waits for outside, as far as it was printed."""
-        self.failures: set[str] = set()
+class PlainLines(Spectator):
+    """One plain line for each thing worth knowing that is no event."""
 
     def notice(self, text: str) -> None:
         """Print it."""
@@ -137,8 +87,22 @@ class Lines:
 
     def opened(self, search: Shown) -> None:
         """Print the session's id."""
-        self._search = search
         err.print(f"session {search.session}", markup=False)
+
+
+class Lines(PlainLines):
+    """Baselines, diagnoses and the end as well."""
+
+    def __init__(self) -> None:
+        self._search: Shown | None = None
+        self._outside = ""
+        """Whom it waits for outside, as far as it was printed."""
+        self.failures: set[str] = set()
+
+    def opened(self, search: Shown) -> None:
+        """Print the session's id."""
+        self._search = search
+        super().opened(search)
 
     def show(self, envelope: Envelope, event: Event) -> None:
         """Print baselines, diagnoses and the end."""

@@ -7,7 +7,8 @@ from contextlib import nullcontext
 from ...graph.session_graph import SearchGraph
 from ...sessions.recorded_session import RecordedSession
 from ...sessions.replay import Replay, ReplayReport
-from .live import Silent, open_display
+from ...sessions.spectator import Spectator
+from .live import open_display
 
 LONGEST_PAUSE_S = 60.0
 """Recorded seconds without an event after which the rest of the pause is skipped: a killed session may lie for days."""
@@ -42,7 +43,7 @@ async def play(
     """
     started = time.monotonic()
     scope = (
-        nullcontext(Silent())
+        nullcontext(Spectator())
         if speed is None
         else open_display(quiet=quiet, clock=lambda: (time.monotonic() - started) * speed)
     )

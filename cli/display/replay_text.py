@@ -7,7 +7,7 @@ from ...schemas import ReplayDivergence, Schema
 from ...sessions.re_evaluation import ReEvaluatedCandidate, ReEvaluation
 from ...sessions.replay import ReplayReport
 from .summary import NAMES, count
-from .terminal import err, out, print_json, print_wide
+from .terminal import err, out, plain_table, print_json, print_wide
 
 MOST_UNSAID = 6
 """Lines about what comes next."""
@@ -99,7 +99,7 @@ def print_re_evaluation(result: ReEvaluation) -> None:
 
 
 def _rankings(result: ReEvaluation) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     for column in ("node", "rank", "now", "recorded", "now", "against", "now", ""):
         table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
     for candidate in result.candidates:

@@ -10,7 +10,7 @@ from ...schemas import Bottleneck
 from ...store import DiagnosisRow, MeasurementRow, NodeReport
 from .show_profile import counter_lines, profile_lines, profile_table
 from .summary import NAMES, rank, speedup_cells
-from .terminal import out, print_wide
+from .terminal import out, plain_table, print_wide
 
 
 def print_node(report: NodeReport) -> None:
@@ -81,10 +81,9 @@ def _head(report: NodeReport) -> Iterator[str]:
 
 
 def _timings(rows: list[MeasurementRow]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("implementation")
-    for column in ("ms", "speedup", "95 % interval", "roofline", "rounds x calls"):
-        table.add_column(column, justify="right")
+    table = plain_table(
+        "implementation", numbers=("ms", "speedup", "95 % interval", "roofline", "rounds x calls"), header="dim"
+    )
     for row in sorted(rows, key=lambda row: rank(row.series)):
         table.add_row(
             NAMES.get(row.series, row.series) if row.series != "candidate" else "this candidate",

@@ -6,6 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...schemas import Counters, DeviceProfile, KernelProfile
+from .terminal import plain_table
 
 MOST_KERNELS = 8
 MOST_NAME = 48
@@ -36,10 +37,11 @@ def profile_lines(profile: DeviceProfile) -> Iterator[str]:
 
 def profile_table(profile: DeviceProfile) -> Table:
     """The kernels that take the most time, with their key counters; what was not measured is blank."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("kernel")
-    for column in ("x", "us", "memory", "dram", "compute", "tensor", "occupancy", "registers", "blocks/SM"):
-        table.add_column(column, justify="right")
+    table = plain_table(
+        "kernel",
+        numbers=("x", "us", "memory", "dram", "compute", "tensor", "occupancy", "registers", "blocks/SM"),
+        header="dim",
+    )
     table.add_column("waits for")
     for kernel in profile.kernels[:MOST_KERNELS]:
         table.add_row(*_cells(kernel))

@@ -11,7 +11,7 @@ from ...graph.measured import Ordinary, ShapeResult
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
 from ...sessions.results import SearchResult, Speedup, seconds_text
-from .terminal import out, print_wide
+from .terminal import out, plain_table, print_wide
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
 """What was timed, as people call it and in the order in which they look for it."""
@@ -90,19 +90,25 @@ def _two_numbers(result: SearchResult) -> Table:
     """An accelerator's numbers, each with columns of its own; the one first that makes a win."""
     numbers = {"device": result.device, "call": result.call}
     ordered = sorted(numbers, key=lambda name: name != result.measure)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(result.problem)
+    columns: list[str] = []
     for name in ordered:
         warm = ("warm cache",) if _is_warm(numbers[name]) else ()
-        for column in (f"{name} ms", *warm, f"{name} speedup", "95 % interval"):
-            table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("roofline", justify="right", no_wrap=True)
+        columns += (f"{name} ms", *warm, f"{name} speedup", "95 % interval")
+    table = _table(result.problem, *columns, "roofline")
     for key, baseline in NAMES.items():
         if any(key in number.times_ms for number in numbers.values() if number is not None):
             own = key == "candidate"
             fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
             cells = [cell for name in ordered for cell in _number_cells(numbers[name], key)]
             table.add_row(baseline, *cells, fraction, style="bold" if own else "")
+    return table
+
+
+def _table(first: str, *numbers: str) -> Table:
+    """The first column may be wrapped, the others may not."""
+    table = plain_table(first)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=True)
     return table
 
 
@@ -119,10 +125,8 @@ def _number_cells(number: Ordinary | None, key: str) -> tuple[str, ...]:
 
 def _times(result: SearchResult) -> Table:
     """Ordinary processes first, where they were timed; beside them the judge."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(result.problem)
-    for column in ("ms", "speedup", "95 % interval", *(["by the judge"] if result.ordinary else []), "roofline"):
-        table.add_column(column, justify="right", no_wrap=True)
+    judged = ("by the judge",) if result.ordinary else ()
+    table = _table(result.problem, "ms", "speedup", "95 % interval", *judged, "roofline")
     times = result.ordinary.times_ms if result.ordinary else result.times_ms
     for key, name in NAMES.items():
         if key not in times and key not in result.times_ms:
@@ -149,10 +153,7 @@ def _cells(speedup: Interval | None) -> tuple[str, str]:
 
 def shapes_table(shapes: Sequence[ShapeResult]) -> Table:
     """A row for each shape, the worst one marked; times are those that the speedup is made of."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("shape")
-    for column in ("weight", "best baseline", "ms", "kernel ms", "speedup", "95 % interval", "roofline"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = _table("shape", "weight", "best baseline", "ms", "kernel ms", "speedup", "95 % interval", "roofline")
     worst = min(shapes, key=lambda shape: shape.counted.median)
     for shape in shapes:
         table.add_row(

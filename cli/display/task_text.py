@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from ...graph.session_graph import SearchGraph
@@ -19,14 +18,12 @@ from ...sessions.outside.records import (
 )
 from .formatting import cell
 from .summary import NAMES, count, times_text
-from .terminal import out, print_wide
+from .terminal import out, plain_table, print_wide
 
 
 def print_tasks(rows: Sequence[TaskRow]) -> None:
     """One row for each task."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("task", "problem", "pool", "wanted", "state", "by", "verdict", "speedup"):
-        table.add_column(column, no_wrap=True)
+    table = plain_table("task", "problem", "pool", "wanted", "state", "by", "verdict", "speedup", no_wrap=True)
     for row in rows:
         wanted = f"{row.intent} of {row.parent}" if row.parent else row.intent
         left = f" ({row.minutes_left:.0f} min left)" if row.minutes_left is not None else ""
@@ -150,11 +147,10 @@ def print_hand_in(answer: HandInAnswer) -> None:
 def print_leaderboard(board: Leaderboard) -> None:
     """A session's candidates, best first."""
     out.print(f"{board.session}  {board.state}, {board.judged}/{board.budget} candidates  {board.detail}", markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
     judged, ordinary = board.numbers
     has_ordinary = any(place.ordinary_speedup or place.call_speedup for place in board.places)
-    for column in ("", "task", "by", "verdict", judged, *[ordinary] * has_ordinary, "what it is"):
-        table.add_column(column, no_wrap=True)
+    columns = ("", "task", "by", "verdict", judged, *[ordinary] * has_ordinary, "what it is")
+    table = plain_table(*columns, no_wrap=True)
     for place in board.places:
         beside = place.ordinary_speedup or place.call_speedup
         numbers = [str(number or "") for number in (place.speedup, beside)[: 1 + has_ordinary]]

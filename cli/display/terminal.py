@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 import traceback
-from typing import Any, TextIO
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TextIO, TypeVar
 
 import structlog
 from rich.console import Console
@@ -13,6 +14,8 @@ from rich.tree import Tree
 
 from ...schemas import KernelswarmError, encode
 from .stacked import fits, stacked
+
+T = TypeVar("T")
 
 WIDE = 4096
 """Columns to lay out for where nobody looks at a screen: what a program reads is never cut."""
@@ -40,6 +43,30 @@ err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 def print_json(value: Any) -> None:
     """Print ``value`` as one line of JSON, exactly."""
     write(encode(value).decode() + "\n")
+
+
+def print_value(value: T, as_text: Callable[[T], object], *, json: bool) -> None:
+    """Print ``value`` for programs, or ``as_text`` for people."""
+    if json:
+        print_json(value)
+    else:
+        as_text(value)
+
+
+def plain_table(
+    *columns: str,
+    numbers: Iterable[str] = (),
+    no_wrap: bool = False,
+    never_wrapped: Collection[str] = (),
+    header: str = "bold",
+) -> Table:
+    """A table without lines: ``columns``, then those of ``numbers``, which stand at the right."""
+    table = Table(box=None, pad_edge=False, header_style=header)
+    for column in columns:
+        table.add_column(column, no_wrap=no_wrap or column in never_wrapped)
+    for column in numbers:
+        table.add_column(column, justify="right", no_wrap=no_wrap)
+    return table
 
 
 def print_wide(dashboard: Table | Tree) -> None:

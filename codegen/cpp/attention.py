@@ -10,6 +10,7 @@ from ..ir.poly import ZERO, product
 from ..ir.scalar import Scalar
 from ..ir.tunables import Settings
 from ..lowering.views import linear
+from .parallel import nest, simd, team
 from .passes_types import indent
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .text import Needs, index_text, store_text
@@ -78,22 +79,16 @@ class _Attention:
         kernel, scope = self.kernel, self.scope
         *batch, queries, keys = (index_text(size, scope.text) for size in kernel.dims)
         tile = self._tile()
-        body = [*scope.lines[ROW], *tile]
         loops = [*zip(self.batch, batch, strict=True), ("ks_tile", "tiles")]
-        for name, size in reversed(loops):
-            body = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *indent(body), "}"]
-        clauses = [f"if ({index_text(product(kernel.dims), scope.text)} >= {self.settings.serial_below})"]
-        if self.settings.threads:
-            clauses.append(f"num_threads({self.settings.threads})")
-        if any("ks_wrap" in line for line in body):
-            clauses.append("reduction(|:bad)")
+        body = nest(loops, [*scope.lines[ROW], *tile])
+        work = index_text(product(kernel.dims), scope.text)
         sizes = {"ks_width": kernel.width, "ks_out_width": kernel.out}
         return [
             "int64_t bad = 0;",
             *scope.lines[FUNCTION],
             *(f"const int64_t {name} = {index_text(size, scope.text)};" for name, size in sizes.items()),
             f"const int64_t ks_queries = {queries}, ks_keys = {keys}, tiles = (ks_queries + {TILE - 1}) / {TILE};",
-            f"#pragma omp parallel {' '.join(clauses)}",
+            f"#pragma omp parallel {team(work, self.settings, body)}",
             "{",
             *indent(
                 [
@@ -220,5 +215,4 @@ def _loop(head: str, body: list[str]) -> list[str]:
 
 
 def _simd(head: str, body: list[str]) -> list[str]:
-    checked = any("ks_wrap" in line for line in body)
-    return ["#pragma omp simd reduction(|:bad)" if checked else "#pragma omp simd", *_loop(head, body)]
+    return [simd(body), *_loop(head, body)]

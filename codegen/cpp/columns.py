@@ -4,7 +4,8 @@ from ..ir.loops import Accumulation, Kernel
 from ..ir.poly import product
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
-from .passes import combine_text, start_value, store_line
+from .parallel import nest, shares, simd, team, tiled
+from .passes import after_all_rows, combine_text, start_value, store_line
 from .passes_types import Item, indent
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text
@@ -169,9 +170,8 @@ class _Columns:
         ]
 
     def _columns(self, body: list[str]) -> list[str]:
-        checked = any("ks_wrap" in line for line in body)
         return [
-            "#pragma omp simd reduction(|:bad)" if checked else "#pragma omp simd",
+            simd(body),
             "for (int64_t j = 0; j < width; ++j) {",
             f"  const int64_t {self.column} = left + j;",
             *indent(body),
@@ -206,27 +206,17 @@ class _Columns:
         lines = [f"const int64_t tiles = ({width} + {tile - 1}) / {tile};"] if self.full else []
         for a in self.full:
             lines.append(f"ks_array<{ctype(a.dtype)}> {cname(a.name)}_part({self._partials()});")
-        nest = [f"const int64_t width = ks_min<int64_t>({tile}, {width} - left);", *body]
-        nest = [f"for (int64_t left = 0; left < {width}; left += {tile}) {{", *indent(nest), "}"]
-        for name, dim in reversed(list(zip(self.outer, self.kernel.outer[:-1], strict=True))):
-            nest = [f"for (int64_t {name} = 0; {name} < {self._size(dim)}; ++{name}) {{", *indent(nest), "}"]
+        sizes = map(self._size, self.kernel.outer[:-1])
+        loops = nest(zip(self.outer, sizes, strict=True), tiled(width, tile, body))
         work = index_text(product(self.kernel.dims), self.scope.text)
-        clauses = [f"if ({work} >= {self.settings.serial_below})"]
-        if self.settings.threads:
-            clauses.append(f"num_threads({self.settings.threads})")
-        if any("ks_wrap" in line for line in nest):
-            clauses.append("reduction(|:bad)")
-        depth = f" collapse({len(self.outer) + 1})" if self.outer else ""
-        schedule = "dynamic" if self.settings.dynamic else "static"
-        return [*lines, f"#pragma omp parallel for{depth} schedule({schedule}) {' '.join(clauses)}", *nest]
+        clauses = f"{shares(len(self.outer) + 1, self.settings)} {team(work, self.settings, loops)}"
+        return [*lines, f"#pragma omp parallel for{clauses}", *loops]
 
     def _partials(self) -> str:
         outer = index_text(product(self.kernel.dims[d] for d in self.kernel.outer[:-1]), self.scope.text)
         return f"({outer}) * tiles"
 
     def _full_tail(self) -> list[str]:
-        scope = Scope(self.needs, set(), set(), self.settings.search)
-        scope.taken = set(self.scope.taken)
         lines = []
         for a in self.full:
             name, t = cname(a.name), ctype(a.dtype)
@@ -235,11 +225,7 @@ class _Columns:
                 f"{t} {name} = {start_value(a)};",
                 f"for (int64_t k = 0; k < {self._partials()}; ++k) {name} = {text};",
             ]
-            scope.results[a.name] = name
-        stores = [s for s in self.kernel.stores.values() if s.level == "full"]
-        scope.count([s.value for s in stores])
-        writes = [store_line(s, scope.text(s.value), scope) for s in stores]
-        return [*lines, *scope.lines[FUNCTION], *scope.lines[ROW], *writes]
+        return [*lines, *after_all_rows(self.kernel, self.full, self.scope)]
 
 
 def _is_wide(a: Accumulation) -> bool:

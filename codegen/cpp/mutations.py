@@ -1,10 +1,9 @@
 """Which tunables an advice turns."""
 
-from ...schemas import AdviceAction, Config
+from ...schemas import AdviceAction
+from ..ir.tunables import Mutations
 
-Value = str | int | float | bool
-
-CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
+CPP_MUTATIONS: Mutations = {
     AdviceAction.reduce_traffic: (
         ("channels_last", (True,)),
         ("stream", (True,)),
@@ -102,13 +101,3 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     ),
 }
 """For every advice the tunables that follow it, with the values to try, the most promising first."""
-
-
-def cpp_mutations(action: AdviceAction, config: Config, tunables: dict[str, tuple[Value, ...]]) -> list[Config]:
-    """Configs one tunable away from ``config`` that follow the advice, the most promising first."""
-    configs = []
-    for name, values in CPP_MUTATIONS[action]:
-        for value in values:
-            if name in tunables and value in tunables[name] and config.get(name, tunables[name][0]) != value:
-                configs.append({**config, name: value})
-    return configs

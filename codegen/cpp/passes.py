@@ -1,13 +1,13 @@
 """The passes of a kernel as C++ loops: accumulators in lanes, loops split where a concatenation changes its source."""
 
 from ..ir.build import is_float
-from ..ir.loops import Accumulation, Store
+from ..ir.loops import Accumulation, Kernel, Store
 from ..ir.poly import ONE, Poly, variable
 from ..ir.scalar import Scalar
 from .choices import choice_along, choice_outside, chosen
 from .lookup_blocks import BLOCK, Staged, stage
 from .passes_types import Item, Range, indent
-from .scope import ELEMENT, ROW, Scope, cname
+from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .stream import TILE, copies, declarations, streamable, tile_name
 from .text import Needs, constant, ctype, index_text, store_text
 
@@ -266,6 +266,17 @@ def store_line(store: Store, text: str, scope: Scope) -> str:
     """Write a value to its buffer."""
     offset = index_text(store.offset, scope.text)
     return f"{cname(store.buffer.name)}_out[{offset}] = {store_text(store.buffer.dtype, text, scope.needs)};"
+
+
+def after_all_rows(kernel: Kernel, full: list[Accumulation], outer: Scope) -> list[str]:
+    """Writes what is computed from the results of all rows, after the loops, whose names it leaves alone."""
+    scope = Scope(outer.needs, set(), set(), outer.search)
+    scope.results = {a.name: cname(a.name) for a in full}
+    scope.taken = outer.taken | set(scope.results.values())
+    stores = [s for s in kernel.stores.values() if s.level == "full"]
+    scope.count([s.value for s in stores])
+    writes = [store_line(s, scope.text(s.value), scope) for s in stores]
+    return [*scope.lines[FUNCTION], *scope.lines[ROW], *writes]
 
 
 def _simd(items: list[Item]) -> list[str]:

@@ -4,6 +4,7 @@ from ..ir.loops import RecurrentKernel
 from ..ir.poly import product
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
+from .parallel import nest, shares, simd, team, tiled
 from .passes_types import indent
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text, store_text
@@ -94,9 +95,8 @@ class _Recurrence:
             *(statement.format(text) for statement, text in zip(statements, texts, strict=True)),
             *(last or []),
         ]
-        checked = any("ks_wrap" in line for line in body)
         return [
-            "#pragma omp simd reduction(|:bad)" if checked else "#pragma omp simd",
+            simd(body),
             "for (int64_t j = 0; j < width; ++j) {",
             *indent(body),
             "}",
@@ -109,20 +109,7 @@ class _Recurrence:
     def _tiles(self, body: list[str]) -> list[str]:
         kernel, settings = self.kernel, self.settings
         sizes = [index_text(size, self.scope.text) for size in kernel.dims]
-        lines = [
-            f"for (int64_t left = 0; left < {sizes[-1]}; left += {settings.tile}) {{",
-            f"  const int64_t width = ks_min<int64_t>({settings.tile}, {sizes[-1]} - left);",
-            *indent(body),
-            "}",
-        ]
-        for name, size in reversed(list(zip(self.outer, sizes, strict=False))):
-            lines = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *indent(lines), "}"]
+        lines = nest(zip(self.outer, sizes, strict=False), tiled(sizes[-1], settings.tile, body))
         work = index_text(product(kernel.dims) * kernel.steps[1], self.scope.text)
-        clauses = [f"if ({work} >= {settings.serial_below})"]
-        if settings.threads:
-            clauses.append(f"num_threads({settings.threads})")
-        if any("ks_wrap" in line for line in lines):
-            clauses.append("reduction(|:bad)")
-        depth = f" collapse({len(self.outer) + 1})" if self.outer else ""
-        schedule = "dynamic" if settings.dynamic else "static"
-        return [f"#pragma omp parallel for{depth} schedule({schedule}) {' '.join(clauses)}", *lines]
+        clauses = f"{shares(len(self.outer) + 1, settings)} {team(work, settings, lines)}"
+        return [f"#pragma omp parallel for{clauses}", *lines]

@@ -11,7 +11,8 @@ from ..lowering.collapse import collapse
 from ..lowering.online import OnlinePair, from_maxima, online_pairs
 from ..lowering.row_buffer import kept_values
 from .online import online_lines
-from .passes import CASCADE, PassWriter, combine_text, start_value, store_line
+from .parallel import shares, team
+from .passes import CASCADE, PassWriter, after_all_rows, combine_text, start_value, store_line
 from .passes_types import Item, Range, indent
 from .scope import FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text
@@ -274,21 +275,13 @@ class _Rows:
         return lines, len(loops)
 
     def _region(self, nest: list[str], loops: int) -> list[str]:
-        settings = self.settings
         work = index_text(product(self.kernel.dims), self.scope.text)
-        clauses = [f"if ({work} >= {settings.serial_below})"]
-        if settings.threads:
-            clauses.append(f"num_threads({settings.threads})")
-        if any("ks_wrap" in line for line in nest):
-            clauses.append("reduction(|:bad)")
-        schedule = "dynamic" if settings.dynamic else "static"
-        depth = f" collapse({loops})" if loops > 1 else ""
         scratch = [line for k in self.kept for line in self._scratch(k.name, k.value.dtype)]
         return [
-            f"#pragma omp parallel {' '.join(clauses)}",
+            f"#pragma omp parallel {team(work, self.settings, nest)}",
             "{",
             *indent(scratch),
-            f"  #pragma omp for{depth} schedule({schedule})",
+            f"  #pragma omp for{shares(loops, self.settings)}",
             *indent(nest),
             *(["  ks_stream_end();"] if any("ks_stream(" in line for line in nest) else []),
             "}",
@@ -306,13 +299,7 @@ class _Rows:
 
     def _full_tail(self) -> list[str]:
         lines = [line for a in self.full for line in self._combine(a)]
-        scope = Scope(self.needs, set(), set(), self.settings.search)
-        scope.results = {a.name: cname(a.name) for a in self.full}
-        scope.taken = set(self.scope.taken) | {cname(a.name) for a in self.full}
-        stores = [s for s in self.kernel.stores.values() if s.level == "full"]
-        scope.count([s.value for s in stores])
-        writes = [store_line(s, scope.text(s.value), scope) for s in stores]
-        return [*lines, *scope.lines[FUNCTION], *scope.lines[ROW], *writes]
+        return [*lines, *after_all_rows(self.kernel, self.full, self.scope)]
 
     def _combine(self, a: Accumulation) -> list[str]:
         """In order, so that the result does not depend on the number of threads."""

@@ -6,6 +6,7 @@ from ..ir.ranges import surely_inside
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
 from ..lowering.views import linear
+from .parallel import checking, collapsed, nest, simd
 from .passes_types import indent
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text
@@ -50,12 +51,8 @@ class _Scatter:
             f"const int64_t rows = {self.rows}, threads = {work} < {settings.serial_below} ? 1 : {threads};",
             f"const int64_t parts = {outer} >= threads ? 1 : threads;",
         ]
-        clauses = ["num_threads(threads)", "if (threads > 1)"]
-        if any("ks_wrap" in line for line in body):
-            clauses.append("reduction(|:bad)")
-        depth = len(self.outer) + 1
-        collapse = f" collapse({depth})" if depth > 1 else ""
-        pragma = f"#pragma omp parallel for{collapse} schedule(static) {' '.join(clauses)}"
+        clauses = ["schedule(static)", "num_threads(threads)", "if (threads > 1)", *checking(body)]
+        pragma = f"#pragma omp parallel for{collapsed(len(self.outer) + 1)} {' '.join(clauses)}"
         loop = ["for (int64_t part = 0; part < parts; ++part) {", *indent(body), "}"]
         return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *head, pragma, *loop, "return bad;"]
 
@@ -88,10 +85,9 @@ class _Scatter:
         offsets = cname(kernel.index.data)
 
         def columns(body: list[str], count: str) -> list[str]:
-            checked = " reduction(|:bad)" if any("ks_wrap" in line for line in body) else ""
             here = f"const int64_t {name} = {name}_block + l;"
             head = f"for (int l = 0; l < {count}; ++l) {{"
-            return [f"#pragma omp simd{checked}", head, *indent([here, *body]), "}"]
+            return [simd(body), head, *indent([here, *body]), "}"]
 
         def block(count: str) -> list[str]:
             position = f"for (int64_t {self.axis} = first; {self.axis} < stop; ++{self.axis}) {{"
@@ -139,24 +135,19 @@ class _Scatter:
         value, scope.lines[ROW] = scope.lines[ROW], []
         if varies:
             body = [*checks, row, "if (row < low || row >= high) continue;", *scope.lines[ELEMENT], add]
-            lines = [*before, *value, *self._inner(body, simd=False)]
+            lines = [*before, *value, *self._inner(body, vectors=False)]
         else:
             skip = "if (row < low || row >= high) continue;"
             lines = [*before, row, skip, *value, *self._inner([*scope.lines[ELEMENT], add])]
         size = self._sizes()[kernel.axis]
         return [f"for (int64_t {self.axis} = 0; {self.axis} < {size}; ++{self.axis}) {{", *indent(lines), "}"]
 
-    def _inner(self, body: list[str], simd: bool = True) -> list[str]:
-        lines = body
-        for place, (name, size) in enumerate(
-            reversed(list(zip(self.inner, self._sizes()[-len(self.inner) :], strict=False)))
-        ):
-            head = []
-            if not place and simd:
-                checked = any("ks_wrap" in line for line in body)
-                head = ["#pragma omp simd reduction(|:bad)" if checked else "#pragma omp simd"]
-            lines = [*head, f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *indent(lines), "}"]
-        return lines
+    def _inner(self, body: list[str], vectors: bool = True) -> list[str]:
+        loops = list(zip(self.inner, self._sizes()[-len(self.inner) :], strict=False))
+        if not loops:
+            return body
+        head = [simd(body)] if vectors else []
+        return nest(loops[:-1], [*head, *nest(loops[-1:], body)])
 
     def _place(self, row: str) -> str:
         at = [Poly((((name,), 1),)) for name in [*self.outer, row, *self.inner]]

@@ -8,11 +8,11 @@ from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, SpecialKernel, SteppedKernel, buffers_read
 from ..ir.poly import Poly, product
 from ..ir.printing import nameless
-from ..ir.scalar import Scalar, walk_all
+from ..ir.scalar import Scalar
 from ..ir.tunables import Settings
 from ..lowering.in_place import overwritten
 from ..lowering.online import deciding_exponentials
-from ..lowering.plan import Plan
+from ..lowering.plan import Plan, operators_in
 from .lookup import snippet as lookup_snippet
 from .math import snippet
 from .passes_types import indent
@@ -170,7 +170,7 @@ def _text(
     arguments += [f"double float{n}" for n in range(len(function.floats))]
     return "\n".join(
         [
-            f"// {_comment(kernel, roots, nodes)}",
+            f"// {operators_in(kernel, roots, nodes)}",
             f'extern "C" int64_t {function.name}({", ".join(arguments)}) {{',
             *indent(body),
             "}",
@@ -181,13 +181,3 @@ def _text(
 
 def _restrict(name: str, shared: set[str]) -> str:
     return "" if name in shared else " __restrict"
-
-
-def _comment(kernel: AnyKernel, roots: list[Scalar], nodes: Mapping[str, Node]) -> str:
-    """The graph's operators that the function implements."""
-    names: dict[str, None] = {}
-    for value in walk_all(roots):
-        names.update(dict.fromkeys(value.label))
-    names.update(dict.fromkeys(kernel.nodes))
-    targets = [nodes[n].target for n in names if n in nodes and nodes[n].op == "call"]
-    return ", ".join(dict.fromkeys(target.removesuffix(".default") for target in targets)) or "copy"

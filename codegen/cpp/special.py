@@ -7,6 +7,7 @@ from ..ir.tunables import Settings
 from ..lowering.views import linear
 from .attention import attention_lines
 from .lookup_blocks import BLOCK, stage
+from .parallel import checking, collapsed, nest
 from .passes_types import Item, Range, indent
 from .recurrence import recurrence_lines
 from .scatter import scatter_lines
@@ -105,16 +106,10 @@ def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
     ]
     if kernel.kind == "offsets":
         lines.append(f"{out}[{size}] = sum;")
-    for d, name in reversed(list(enumerate(outer))):
-        lines = [
-            f"for (int64_t {name} = 0; {name} < {index_text(kernel.dims[d], scope.text)}; ++{name}) {{",
-            *indent(lines),
-            "}",
-        ]
+    lines = nest([(name, index_text(kernel.dims[d], scope.text)) for d, name in enumerate(outer)], lines)
     if outer:
-        checked = " reduction(|:bad)" if any("ks_wrap" in line for line in lines) else ""
-        depth = f" collapse({len(outer)})" if len(outer) > 1 else ""
-        lines = [f"#pragma omp parallel for{depth} schedule(static){checked}", *lines]
+        clauses = ["schedule(static)", *checking(lines)]
+        lines = [f"#pragma omp parallel for{collapsed(len(outer))} {' '.join(clauses)}", *lines]
     return ["int64_t bad = 0;", *scope.lines[FUNCTION], *lines, "return bad;"]
 
 

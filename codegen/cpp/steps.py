@@ -6,6 +6,7 @@ from ..ir.loops import Part, SteppedKernel, vector_of
 from ..ir.poly import Poly, poly, product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
+from .parallel import checking, nest, shares, team, tiled
 from .passes_types import indent
 from .scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text, store_text
@@ -138,52 +139,32 @@ class _Steps:
         """The innermost loop of a part."""
         if not vector:
             return body
-        clauses = [f"reduction({sums})"] if sums else []
-        if any("ks_wrap" in line for line in body):
-            clauses.append("reduction(|:bad)")
+        clauses = [*([f"reduction({sums})"] if sums else []), *checking(body)]
         if part.is_wide:
-            loop = "for (int64_t j = 0; j < width; ++j) {"
-            body = [f"const int64_t {vector} = left + j;", *body]
+            loop = nest([("j", "width")], [f"const int64_t {vector} = left + j;", *body])
         else:
-            loop = self._loop(vector)
-        return [" ".join(["#pragma omp simd", *clauses]), loop, *indent(body), "}"]
+            loop = self._nest([vector], body)
+        return [" ".join(["#pragma omp simd", *clauses]), *loop]
 
     def _nest(self, names: Sequence[str], body: list[str]) -> list[str]:
         if not names:
             return ["{", *indent(body), "}"]
-        for name in reversed(names):
-            body = [self._loop(name), *indent(body), "}"]
-        return body
-
-    def _loop(self, name: str) -> str:
-        return f"for (int64_t {name} = 0; {name} < {self._size(self.kernel.axes[name])}; ++{name}) {{"
+        return nest([(name, self._size(self.kernel.axes[name])) for name in names], body)
 
     def _parallel(self, memory: list[str], body: list[str]) -> list[str]:
         """All points, in parallel; what a thread keeps is its own."""
         kernel, settings = self.kernel, self.settings
         sizes = list(map(self._size, kernel.dims))
         if self.wide:
-            body = [
-                f"for (int64_t left = 0; left < {sizes[-1]}; left += {_TILE}) {{",
-                *indent([f"const int64_t width = ks_min<int64_t>({_TILE}, {sizes[-1]} - left);", *body]),
-                "}",
-            ]
-        for name, size in reversed(list(zip(self.outer, sizes, strict=False))):
-            body = [f"for (int64_t {name} = 0; {name} < {size}; ++{name}) {{", *indent(body), "}"]
+            body = tiled(sizes[-1], _TILE, body)
+        body = nest(zip(self.outer, sizes, strict=False), body)
         if not self.dims:
             return [*memory, *body]
         largest = max((self._count(part).constant or 0 for part in self.keeps.values()), default=0)
         work = self._size(product(kernel.dims) * kernel.steps[1] * max(1, largest))
-        clauses = [f"if ({work} >= {settings.serial_below})"]
-        if settings.threads:
-            clauses.append(f"num_threads({settings.threads})")
-        if any("ks_wrap" in line for line in body):
-            clauses.append("reduction(|:bad)")
-        depth = f" collapse({len(self.dims)})" if len(self.dims) > 1 else ""
-        schedule = "dynamic" if settings.dynamic else "static"
         return [
-            f"#pragma omp parallel {' '.join(clauses)}",
+            f"#pragma omp parallel {team(work, settings, body)}",
             "{",
-            *indent([*memory, f"#pragma omp for{depth} schedule({schedule})", *body]),
+            *indent([*memory, f"#pragma omp for{shares(len(self.dims), settings)}", *body]),
             "}",
         ]

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...hardware.harness.tensors.bounds import Tolerance, bound_for
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands
 from ...schemas import Arg, Graph, Node, ProblemFacts, Ref
 from .build import is_float
 
@@ -51,7 +51,7 @@ class ErrorBounds:
                     by_value[name] = min(by_value[name], bound)
                 continue
             bound = of_parts.get(node.name, by_value[node.name])
-            for name in refs((*node.args, *node.kwargs.values())):
+            for name in operands(node):
                 by_value[name] = min(by_value[name], bound)
                 if math.isfinite(bound) and nodes[name].target == _MEAN_AND_VARIANCE:
                     of_parts[name] = max(of_parts.get(name, 0.0), bound)

@@ -4,7 +4,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ...schemas import Config, HardwareFacts
+from ...schemas import AdviceAction, Config, HardwareFacts
+
+Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,10 @@ class Features:
     """Elements of the largest iteration space at the main shape."""
 
 
-Domain = Callable[[Features, HardwareFacts], tuple[str | int | float | bool, ...]]
+Domain = Callable[[Features, HardwareFacts], tuple[Value, ...]]
 
 
-def _when(condition: Callable[[Features], bool], *values: str | int | float | bool) -> Domain:
+def _when(condition: Callable[[Features], bool], *values: Value) -> Domain:
     return lambda features, hardware: values if condition(features) else ()
 
 
@@ -160,7 +162,7 @@ DOMAINS: dict[str, Domain] = {
 """Values of every tunable, the default first, in the order worth trying; empty: it does not matter."""
 
 
-def domains(features: Features, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:
+def domains(features: Features, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
     """The tunables that matter, with their values."""
     tunables = {name: domain(features, hardware) for name, domain in DOMAINS.items()}
     return {name: values for name, values in tunables.items() if len(values) > 1}
@@ -172,8 +174,11 @@ def settings(config: Config) -> Settings:
     return Settings(**{name: value for name, value in config.items() if name in field_types})  # type: ignore[arg-type]
 
 
-Tunables = dict[str, tuple[str | int | float | bool, ...]]
+Tunables = dict[str, tuple[Value, ...]]
 """The tunables that matter for a graph on a machine: their values, the default first."""
+
+Mutations = dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]]
+"""For every advice the tunables that follow it, with the values to try, the most promising first."""
 
 
 def complete(config: Config, tunables: Tunables) -> Config:

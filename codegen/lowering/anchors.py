@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from .attention import ATTENTION
@@ -85,7 +85,7 @@ class Anchors:
         if base_name(node.target) == "cat" and self._computed_parts(node) > _MOST_PARTS:
             return True
         supported = is_lowerable(node) or is_reduction(node) or is_special(node, self.nodes)
-        read = (meta for name in refs((*node.args, *node.kwargs.values())) for meta in self.nodes[name].values)
+        read = (meta for name in operands(node) for meta in self.nodes[name].values)
         return not supported or any(meta.dtype not in SUPPORTED for meta in (*node.values, *read))
 
     def _computed_parts(self, node: Node) -> int:
@@ -128,7 +128,7 @@ class Anchors:
             if node.name not in self.live:
                 continue
             if node.op == "output" or (node.op == "call" and node.name in self.leaves):
-                names += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
+                names += [self._viewed(name) for name in operands(node)]
             elif node.target == ATTENTION:
                 names += [self._viewed(name) for name in refs(node.args[:3])]
             elif base_name(node.target) in SEARCHES:

@@ -4,7 +4,7 @@ import keyword
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from ...schemas.graph import ComplexNumber, MemoryFormat
 from .pointwise import base_name
@@ -76,7 +76,7 @@ def sizes_from_inputs(graph: Graph) -> list[str]:
 
 def makes_tensor(node: Node) -> bool:
     """Whether a call makes a tensor of numbers alone: somebody must say where."""
-    return node.target.startswith("aten.") and not any(refs((*node.args, *node.kwargs.values())))
+    return node.target.startswith("aten.") and not any(operands(node))
 
 
 def program(graph: Graph) -> list[str]:
@@ -91,7 +91,7 @@ def program(graph: Graph) -> list[str]:
 
     output = graph.nodes[-1]
     calls = [node for node in graph.nodes if node.op == "call"]
-    steps = rolled(calls, refs((*output.args, *output.kwargs.values())))
+    steps = rolled(calls, operands(output))
     names = Names(steps, pyname)
     for step in steps:
         if isinstance(step, Loop):

@@ -8,17 +8,17 @@ from collections.abc import Collection, Mapping
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Expr, Graph, Node, Ref, SpecialFloat
 from ..ir.build import Unsupported, cast, const
 from ..ir.loops import AttentionKernel, Buffer
 from ..ir.poly import Poly, variable
 from ..ir.scalar import Scalar
+from .calls import call
 from .lower import Lowering
 from .pointwise import base_name, is_pointwise
 from .recurrences import CARRIED
 from .views import RESHAPES, VIEWS, Index, linear, shape_of
-from .windows import call
 
 ATTENTION = "ks.attention_of_scores"
 """``softmax(scores) v``: of ``q``, ``k``, ``v``, the scores and the product that they are made of."""
@@ -166,7 +166,7 @@ def _down_to_products(scores: Node, nodes: Mapping[str, Node]) -> set[str]:
     while stack:
         name, done = stack.pop()
         node = nodes[name]
-        read = list(refs((*node.args, *node.kwargs.values())))
+        read = list(operands(node))
         passes = node.op == "call" and (is_pointwise(node.target) or base_name(node.target) in VIEWS)
         if done:
             memo[name] = any(memo[other] for other in read)
@@ -181,16 +181,12 @@ def _only_for(dot: Node, node: Node, nodes: Mapping[str, Node]) -> bool:
     """Whether nothing but ``node`` needs what is made of ``dot``."""
     made, needed = {dot.name}, {node.name}
     for other in nodes.values():
-        if other.op != "size" and other.name != node.name and made & {*_read(other)}:
+        if other.op != "size" and other.name != node.name and made & {*operands(other)}:
             made.add(other.name)
     for name in reversed(list(nodes)):
         if name in needed:
-            needed |= {*_read(nodes[name])}
+            needed |= {*operands(nodes[name])}
     return made <= needed
-
-
-def _read(node: Node) -> list[str]:
-    return list(refs((*node.args, *node.kwargs.values())))
 
 
 def attention_kernel(node: Node, nodes: Mapping[str, Node], name: str, rank: int) -> AttentionKernel:

@@ -9,21 +9,20 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ...hardware.machine.work import operands, refs
+from ...schemas import Arg, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
+from .calls import call, in_order, permuted, viewed
 from .depthwise import is_depthwise
 from .library_convolutions import CONVOLUTION_LAST, CONVOLUTIONS, is_kept
 from .lower import PIECEWISE
 from .pointwise import base_name, is_pointwise
 from .reductions import describe, is_reduction
 from .views import VIEWS
-from .windows import call
 
 _PLANE, _SPACE = 4, 5
 """Dimensions of what is convolved in two dimensions, and in three."""
 _ALIGNED = 4
-_PERMUTE = "aten.permute.default"
 
 
 def channels_last(graph: Graph, transposed: bool = False) -> Graph:
@@ -149,8 +148,7 @@ class _Rewriting:
                 # As broadcasting reads it.
                 ones, source = (1,) * missing, self._new(f"{name}_whole")
                 meta = TensorMeta(shape=(*ones, *meta.shape), dtype=meta.dtype, example=(*ones, *meta.example))
-                sizes = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in meta.shape))
-                self.nodes.append(call(source, "aten.view.default", (Ref(name=name), sizes), meta))
+                self.nodes.append(viewed(source, name, meta))
             self.views[name] = self._new(f"{name}_viewed_last")
             self.nodes.append(_permuted(self.views[name], source, _last(self.rank), _moved(meta)))
         return self.views[name]
@@ -168,7 +166,7 @@ class _Rewriting:
         name = base_name(node.target)
         if node.op != "call" or len(node.values) != 1 or len(node.values[0].shape) != self.rank:
             return None
-        read = list(refs((*node.args, *node.kwargs.values())))
+        read = list(operands(node))
         if not any(arg in self.twins for arg in read) or any(refs(node.kwargs.values())):
             return None
         if any(len(self.before[arg].values) != 1 or len(self._shape(arg)) > self.rank for arg in read):
@@ -266,16 +264,12 @@ def _first(rank: int) -> tuple[int, ...]:
 
 
 def _permuted(name: str, source: str, order: tuple[int, ...], meta: TensorMeta) -> Node:
-    return call(name, _PERMUTE, (Ref(name=source), Items(items=order)), structs.replace(meta, strides=()))
+    return permuted(name, source, order, structs.replace(meta, strides=()))
 
 
 def _moved(meta: TensorMeta) -> TensorMeta:
     """What is known of a value's twin."""
-    return TensorMeta(
-        shape=tuple(meta.shape[dim] for dim in _last(len(meta.shape))),
-        dtype=meta.dtype,
-        example=tuple(meta.example[dim] for dim in _last(len(meta.shape))) if meta.example else (),
-    )
+    return in_order(meta, _last(len(meta.shape)))
 
 
 def _pads(pads: Items, rank: int) -> Items:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from msgspec import structs
 
 from ...hardware.machine.work import refs
-from ...schemas import Graph, Items, Node, Ref, TensorMeta
-from .windows import call
+from ...schemas import Graph, Node, Ref
+from .calls import in_order, permuted
 
 LEAST_STEPS, MOST_ROWS = 512, 8192
 """Of fewer steps, or of more scans beside each other, reading columns costs more than PyTorch's way to take them: one
@@ -29,17 +29,12 @@ def _spelled(node: Node, nodes: dict[str, Node], scans: Collection[str]) -> list
     steps = shape[dim]
     if dim == last or steps < LEAST_STEPS or math.prod(shape) > MOST_ROWS * steps:
         return [node]
-    source = nodes[next(refs(node.args))].values[0]
+    source = nodes[next(refs(node.args))]
     order = tuple({dim: last, last: dim}.get(d, d) for d in range(last + 1))
     turned, scanned = f"{node.name}_turned", f"{node.name}_scanned"
-    turn = Items(items=order)
+    values = (in_order(node.values[0], order),)
     return [
-        call(turned, "aten.permute.default", (node.args[0], turn), _turned(source, order)),
-        structs.replace(node, name=scanned, args=(Ref(name=turned), last), values=(_turned(node.values[0], order),)),
-        call(node.name, "aten.permute.default", (Ref(name=scanned), turn), node.values[0]),
+        permuted(turned, source.name, order, in_order(source.values[0], order)),
+        structs.replace(node, name=scanned, args=(Ref(name=turned), last), values=values),
+        permuted(node.name, scanned, order, node.values[0]),
     ]
-
-
-def _turned(meta: TensorMeta, order: tuple[int, ...]) -> TensorMeta:
-    shape, example = tuple(meta.shape[d] for d in order), tuple(meta.example[d] for d in order)
-    return TensorMeta(shape=shape, dtype=meta.dtype, example=example)

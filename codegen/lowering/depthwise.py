@@ -4,12 +4,13 @@ import math
 from collections.abc import Collection
 
 from ...hardware.machine.work import refs
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ...schemas import Arg, Expr, Graph, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype, is_float
 from ..ir.poly import poly
+from .calls import call, in_order, permuted, viewed, with_dtype
 from .pointwise import base_name
 from .views import shape_of
-from .windows import MOST, Window, call, numbers, padded, sliced
+from .windows import MOST, Window, numbers, padded, sliced
 
 
 def spell_depthwise(graph: Graph, left: Collection[str] = ()) -> Graph:
@@ -65,15 +66,10 @@ def _spelled(node: Node, nodes: dict[str, Node], window: Window) -> list[Node]:
     """The last node has the name and the result of ``node``."""
     x, w, *bias = (nodes[name] for name in refs(node.args[:3]))
     result, rank, name = node.values[0], len(window.size), node.name
-    wide = TensorMeta(shape=result.shape, dtype=compute_dtype(result.dtype), example=result.example)
+    wide = with_dtype(result, compute_dtype(result.dtype))
     channel_meta = _like_channels(w.values[0], rank)
     order = (1, 0, *range(2, rank + 2))
-    moved = TensorMeta(
-        shape=tuple(w.values[0].shape[d] for d in order),
-        dtype=w.values[0].dtype,
-        example=tuple(w.values[0].example[d] for d in order),
-    )
-    weight = call(f"{name}_weight", "aten.permute.default", (Ref(name=w.name), Items(items=order)), moved)
+    weight = permuted(f"{name}_weight", w.name, order, in_order(w.values[0], order))
     new_nodes = [weight]
     if any(window.padding):
         x = padded(f"{name}_padded", x, window.padding, 0.0)
@@ -87,8 +83,7 @@ def _spelled(node: Node, nodes: dict[str, Node], window: Window) -> list[Node]:
         terms.append(f"{name}_term{number}")
         new_nodes.append(call(terms[-1], "aten.mul.Tensor", factors, wide))
     if bias:
-        shape = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in channel_meta.shape))
-        new_nodes.append(call(f"{name}_bias", "aten.view.default", (Ref(name=bias[0].name), shape), channel_meta))
+        new_nodes.append(viewed(f"{name}_bias", bias[0].name, channel_meta))
         terms.append(new_nodes[-1].name)
     return [*new_nodes, *_added(name, terms, wide, result)]
 

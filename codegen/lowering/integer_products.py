@@ -4,9 +4,9 @@ from msgspec import structs
 
 from ...hardware.machine.work import refs
 from ...schemas import DType, Graph, Node, Ref
+from .calls import call
 from .pointwise import base_name
 from .views import VIEWS
-from .windows import call
 
 _LARGEST = {"int8": 128, "uint8": 255, "int16": 1 << 15, "bool": 1}
 """The largest magnitude of a value."""
@@ -86,11 +86,4 @@ def _again(path: list[Node], name: str, dtype: str) -> list[Node]:
 
 def _cast(name: str, source: Node, dtype: str) -> Node:
     meta = structs.replace(source.values[0], dtype=dtype, strides=())
-    return Node(
-        name=name,
-        op="call",
-        target="aten._to_copy.default",
-        args=(Ref(name=source.name),),
-        kwargs={"dtype": DType(name=dtype)},
-        values=(meta,),
-    )
+    return call(name, "aten._to_copy.default", (Ref(name=source.name),), meta, dtype=DType(name=dtype))

@@ -5,11 +5,11 @@ from collections.abc import Collection
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ...hardware.machine.work import operands
+from ...schemas import Arg, Expr, Graph, Node, Ref, TensorMeta
 from ..ir.build import is_float
+from .calls import call, viewed
 from .pointwise import is_pointwise
-from .windows import call
 
 _TARGET = "aten.convolution.default"
 TUNED = "aten._convolution.default"
@@ -45,7 +45,7 @@ def followed_convolutions(graph: Graph) -> Graph:
     """
     users: dict[str, list[Node]] = defaultdict(list)
     for node in graph.nodes:
-        for name in refs((*node.args, *node.kwargs.values())):
+        for name in operands(node):
             users[name].append(node)
     nodes = {node.name: node for node in graph.nodes}
     new_nodes: list[Node] = []
@@ -102,10 +102,9 @@ def _without_bias(node: Node, nodes: dict[str, Node]) -> list[Node]:
     name, ones = f"{node.name}_products", (1,) * (len(result.shape) - 2)
     channels = nodes[bias.name].values[0]
     meta = TensorMeta(shape=(1, *channels.shape, *ones), dtype=channels.dtype, example=(1, *channels.example, *ones))
-    sizes = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in meta.shape))
     return [
         structs.replace(node, name=name, args=(*node.args[:2], None, *node.args[3:])),
-        call(f"{node.name}_bias", "aten.view.default", (bias, sizes), meta),
+        viewed(f"{node.name}_bias", bias.name, meta),
         call(node.name, "aten.add.Tensor", (Ref(name=name), Ref(name=f"{node.name}_bias")), result),
     ]
 

@@ -6,18 +6,19 @@ from collections.abc import Callable, Collection
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..ir.poly import product
 from ..ir.printing import python_poly
+from .calls import call, dim_argument, dims_argument, viewed, with_dtype, with_ones
 from .counted_rows import counted_rows
 from .pointwise import base_name, is_pointwise
 from .recurrences import looped
 from .renaming import renamed
 from .scatters import assembled
 from .top_k import picked
-from .views import VIEWS, dims_of, shape_of
+from .views import VIEWS, dim_of, dims_of, shape_of
 
 SEGMENT_OFFSETS = "ks.segment_offsets"
 """Where every segment of a ragged dimension begins: exclusive running sum of its lengths, with the total at the end."""
@@ -76,7 +77,7 @@ def normalise(
 
 def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
     """``add_`` on a value that nothing else reads is ``add``: a decomposition may leave such behind."""
-    users = Counter(name for node in nodes for name in set(refs((*node.args, *node.kwargs.values()))))
+    users = Counter(name for node in nodes for name in set(operands(node)))
     calls = {node.name for node in nodes if node.op == "call" and base_name(node.target) not in VIEWS}
     new_nodes = []
     for node in nodes:
@@ -104,10 +105,6 @@ def _link_items(nodes: list[Node]) -> list[Node]:
     return kept
 
 
-def _call(name: str, target: str, args: tuple[Arg, ...], meta: TensorMeta, **kwargs: Arg) -> Node:
-    return Node(name=name, op="call", target=target, args=args, kwargs=kwargs, values=(meta,))
-
-
 def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     """``var`` and ``var_mean``: mean of squared distances from the mean, divided by ``n - correction``.
 
@@ -120,12 +117,8 @@ def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     correction = node.kwargs.get("correction")
     correction = 1 if correction is None else correction
     name, result = node.name, node.values[0]
-    keep = TensorMeta(
-        shape=tuple(1 if d in dims else s for d, s in enumerate(source.shape)),
-        dtype=result.dtype,
-        example=tuple(1 if d in dims else s for d, s in enumerate(source.example)),
-    )
-    full = TensorMeta(shape=source.shape, dtype=compute_dtype(result.dtype), example=source.example)
+    keep = with_dtype(with_ones(source, dims), result.dtype)
+    full = with_dtype(source, compute_dtype(result.dtype))
     axes = Items(items=dims)
     count = product(shape_of(by_name[node.args[0].name])[d] for d in dims)
     least = 1 if count.constant is None else count.constant
@@ -134,21 +127,21 @@ def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     degrees = Expr(value=python_poly(count - int(correction)))
     single = base_name(node.target) == "var"
     last = name if single else f"{name}_item0"
-    flat = Items(items=(result.shape and tuple(_size(s) for s in result.shape)) or ())
+    flat = dims_argument(result.shape)
     x: Arg = node.args[0]
     if method == "shifted" and dims:
         return _shifted(name, last, x, dims, axes, count, degrees, (source, full, keep, result), single, flat)
     mean, d, square, total = (f"{name}_{part}" for part in ("mean", "distance", "square", "sum"))
     nodes = [
-        _call(mean, "aten.mean.dim", (x, axes, True), keep),
-        _call(d, "aten.sub.Tensor", (x, Ref(name=mean)), full),
-        _call(square, "aten.mul.Tensor", (Ref(name=d), Ref(name=d)), full),
-        _call(total, "aten.sum.dim_IntList", (Ref(name=square), axes, True), keep),
-        _call(f"{name}_var", "aten.div.Tensor", (Ref(name=total), degrees), keep),
-        _call(last, "aten.view.default", (Ref(name=f"{name}_var"), flat), result),
+        call(mean, "aten.mean.dim", (x, axes, True), keep),
+        call(d, "aten.sub.Tensor", (x, Ref(name=mean)), full),
+        call(square, "aten.mul.Tensor", (Ref(name=d), Ref(name=d)), full),
+        call(total, "aten.sum.dim_IntList", (Ref(name=square), axes, True), keep),
+        call(f"{name}_var", "aten.div.Tensor", (Ref(name=total), degrees), keep),
+        call(last, "aten.view.default", (Ref(name=f"{name}_var"), flat), result),
     ]
     if not single:
-        nodes.append(_call(f"{name}_item1", "aten.view.default", (Ref(name=mean), flat), result))
+        nodes.append(call(f"{name}_item1", "aten.view.default", (Ref(name=mean), flat), result))
     return nodes
 
 
@@ -172,20 +165,20 @@ def _shifted(
 
     nodes = [
         *_first(f"{name}_first", x, dims, source),
-        _call(f"{name}_distance", "aten.sub.Tensor", (x, ref("first")), full),
-        _call(f"{name}_square", "aten.mul.Tensor", (ref("distance"), ref("distance")), full),
-        _call(f"{name}_sum1", "aten.sum.dim_IntList", (ref("distance"), axes, True), keep),
-        _call(f"{name}_sum2", "aten.sum.dim_IntList", (ref("square"), axes, True), keep),
-        _call(f"{name}_shift", "aten.div.Tensor", (ref("sum1"), n), keep),
-        _call(f"{name}_excess", "aten.mul.Tensor", (ref("sum1"), ref("shift")), keep),
-        _call(f"{name}_rest", "aten.sub.Tensor", (ref("sum2"), ref("excess")), keep),
-        _call(f"{name}_positive", "aten.clamp_min.default", (ref("rest"), 0.0), keep),
-        _call(f"{name}_var", "aten.div.Tensor", (ref("positive"), degrees), keep),
-        _call(last, "aten.view.default", (ref("var"), flat), result),
+        call(f"{name}_distance", "aten.sub.Tensor", (x, ref("first")), full),
+        call(f"{name}_square", "aten.mul.Tensor", (ref("distance"), ref("distance")), full),
+        call(f"{name}_sum1", "aten.sum.dim_IntList", (ref("distance"), axes, True), keep),
+        call(f"{name}_sum2", "aten.sum.dim_IntList", (ref("square"), axes, True), keep),
+        call(f"{name}_shift", "aten.div.Tensor", (ref("sum1"), n), keep),
+        call(f"{name}_excess", "aten.mul.Tensor", (ref("sum1"), ref("shift")), keep),
+        call(f"{name}_rest", "aten.sub.Tensor", (ref("sum2"), ref("excess")), keep),
+        call(f"{name}_positive", "aten.clamp_min.default", (ref("rest"), 0.0), keep),
+        call(f"{name}_var", "aten.div.Tensor", (ref("positive"), degrees), keep),
+        call(last, "aten.view.default", (ref("var"), flat), result),
     ]
     if not single:
-        nodes.append(_call(f"{name}_mean", "aten.add.Tensor", (ref("first"), ref("shift")), keep))
-        nodes.append(_call(f"{name}_item1", "aten.view.default", (ref("mean"), flat), result))
+        nodes.append(call(f"{name}_mean", "aten.add.Tensor", (ref("first"), ref("shift")), keep))
+        nodes.append(call(f"{name}_item1", "aten.view.default", (ref("mean"), flat), result))
     return nodes
 
 
@@ -193,18 +186,11 @@ def _first(name: str, x: Arg, dims: tuple[int, ...], source: TensorMeta) -> list
     """The first element along ``dims``, which stay with size 1; the last node is called ``name``."""
     nodes: list[Node] = []
     for count, dim in enumerate(dims, 1):
-        gone = dims[:count]
-        shape = tuple(1 if d in gone else s for d, s in enumerate(source.shape))
-        example = tuple(1 if d in gone else s for d, s in enumerate(source.example))
-        meta = TensorMeta(shape=shape, dtype=source.dtype, example=example)
+        meta = with_ones(source, dims[:count])
         part = name if count == len(dims) else f"{name}_{dim}"
-        nodes.append(_call(part, "aten.slice.Tensor", (x, dim, 0, 1), meta))
+        nodes.append(call(part, "aten.slice.Tensor", (x, dim, 0, 1), meta))
         x = Ref(name=part)
     return nodes
-
-
-def _size(dim: int | str) -> Arg:
-    return Expr(value=dim) if isinstance(dim, str) else dim
 
 
 def _addmm(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
@@ -213,8 +199,8 @@ def _addmm(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     product_name = f"{node.name}_mm"
     meta = node.values[0]
     return [
-        _call(product_name, "aten.mm.default", tuple(node.args[1:3]), meta),
-        _call(node.name, "aten.add.Tensor", (Ref(name=product_name), node.args[0]), meta),
+        call(product_name, "aten.mm.default", tuple(node.args[1:3]), meta),
+        call(node.name, "aten.add.Tensor", (Ref(name=product_name), node.args[0]), meta),
     ]
 
 
@@ -227,8 +213,8 @@ def _repeat_interleave(node: Node, by_name: dict[str, Node], method: str) -> lis
     shape = (python_poly(shape_of(by_name[node.args[0].name])[0] + 1),)
     example = tuple(size + 1 for size in lengths.example)
     return [
-        _call(offsets, SEGMENT_OFFSETS, (node.args[0],), TensorMeta(shape=shape, dtype="int64", example=example)),
-        _call(node.name, SEGMENT_OF, (Ref(name=offsets),), node.values[0]),
+        call(offsets, SEGMENT_OFFSETS, (node.args[0],), TensorMeta(shape=shape, dtype="int64", example=example)),
+        call(node.name, SEGMENT_OF, (Ref(name=offsets),), node.values[0]),
     ]
 
 
@@ -244,20 +230,20 @@ def _scatter(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
         return [node]
     here, match = f"{node.name}_here", f"{node.name}_match"
     line, column = f"{node.name}_line", (*[1] * dim, result.shape[dim], *[1] * (len(across) - 1 - dim))
-    size, extent = _size(result.shape[dim]), result.example[dim] if result.example else 0
+    size, extent = dim_argument(result.shape[dim]), result.example[dim] if result.example else 0
     flat = TensorMeta(shape=column[dim : dim + 1], dtype="int64", example=(extent,))
     shaped = TensorMeta(
         shape=column, dtype="int64", example=tuple(extent if d == dim else 1 for d in range(len(across)))
     )
-    full = TensorMeta(shape=result.shape, dtype="bool", example=result.example)
+    full = with_dtype(result, "bool")
     return [
-        _call(line, "aten.arange.default", (size,), flat),
-        _call(here, "aten.view.default", (Ref(name=line), Items(items=tuple(map(_size, column)))), shaped),
-        _call(match, "aten.eq.Tensor", (Ref(name=here), index), full),
-        _call(
+        call(line, "aten.arange.default", (size,), flat),
+        viewed(here, line, shaped),
+        call(match, "aten.eq.Tensor", (Ref(name=here), index), full),
+        call(
             f"{node.name}_value", "aten.scalar_tensor.default", (value,), structs.replace(result, shape=(), example=())
         ),
-        _call(node.name, "aten.where.self", (Ref(name=match), Ref(name=f"{node.name}_value"), table), result),
+        call(node.name, "aten.where.self", (Ref(name=match), Ref(name=f"{node.name}_value"), table), result),
     ]
 
 
@@ -280,20 +266,20 @@ def _index_put(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     ):
         return [node]
     count = product(shape_of(by_name[index.name]))
-    many = python_poly(count) if count.constant is None else count.constant
+    many = dim_of(count)
     example = math.prod(places.example) if places.example else 0
     rows = structs.replace(places, shape=(many,), example=(example,), strides=())
     flat = structs.replace(given, shape=(many, *result.shape[1:]), example=(example, *result.example[1:]), strides=())
     index_name, values_name = f"{node.name}_rows", f"{node.name}_values"
     given_name, is_below, from_the_end = f"{node.name}_given", f"{node.name}_below", f"{node.name}_from_the_end"
     return [
-        _call(given_name, "aten.view.default", (index, Items(items=(_size(many),))), rows),
+        viewed(given_name, index.name, rows),
         # Rows may be counted from the end, which is an error for `index_add`.
-        _call(is_below, "aten.lt.Scalar", (Ref(name=given_name), 0), structs.replace(rows, dtype="bool")),
-        _call(from_the_end, "aten.add.Scalar", (Ref(name=given_name), _size(result.shape[0])), rows),
-        _call(index_name, "aten.where.self", tuple(Ref(name=n) for n in (is_below, from_the_end, given_name)), rows),
-        _call(values_name, "aten.view.default", (values, Items(items=tuple(map(_size, flat.shape)))), flat),
-        _call(node.name, "aten.index_add.default", (base, 0, Ref(name=index_name), Ref(name=values_name)), result),
+        call(is_below, "aten.lt.Scalar", (Ref(name=given_name), 0), structs.replace(rows, dtype="bool")),
+        call(from_the_end, "aten.add.Scalar", (Ref(name=given_name), dim_argument(result.shape[0])), rows),
+        call(index_name, "aten.where.self", tuple(Ref(name=n) for n in (is_below, from_the_end, given_name)), rows),
+        viewed(values_name, values.name, flat),
+        call(node.name, "aten.index_add.default", (base, 0, Ref(name=index_name), Ref(name=values_name)), result),
     ]
 
 
@@ -318,9 +304,6 @@ def _convolution(node: Node, by_name: dict[str, Node], method: str) -> list[Node
     def resized(meta: TensorMeta, shape: tuple[int | str, ...], example: tuple[int, ...]) -> TensorMeta:
         return structs.replace(meta, shape=shape, example=example, strides=())
 
-    def shape(meta: TensorMeta) -> Items:
-        return Items(items=tuple(map(_size, meta.shape)))
-
     (rows, inner), (outer, _) = source.shape[:2], filters.shape[:2]
     (many, length), (width, _) = source.example[:2], filters.example[:2]
     product_name = f"{name}_mm"
@@ -328,22 +311,22 @@ def _convolution(node: Node, by_name: dict[str, Node], method: str) -> list[Node
         left, right = resized(source, (rows, 1, inner), (many, 1, length)), flat(filters)
         full = resized(result, (rows, outer, inner), (many, width, length))
         nodes = [
-            _call(f"{name}_x", "aten.view.default", (x, shape(left)), left),
-            _call(f"{name}_filters", "aten.view.default", (weight, shape(right)), right),
-            _call(f"{name}_mul", "aten.mul.Tensor", (Ref(name=f"{name}_x"), Ref(name=f"{name}_filters")), full),
-            _call(product_name, "aten.sum.dim_IntList", (Ref(name=f"{name}_mul"), Items(items=(2,))), flat(result)),
+            viewed(f"{name}_x", x.name, left),
+            viewed(f"{name}_filters", weight.name, right),
+            call(f"{name}_mul", "aten.mul.Tensor", (Ref(name=f"{name}_x"), Ref(name=f"{name}_filters")), full),
+            call(product_name, "aten.sum.dim_IntList", (Ref(name=f"{name}_mul"), Items(items=(2,))), flat(result)),
         ]
     else:
         turned = resized(filters, filters.shape[1::-1], filters.example[1::-1])
         nodes = [
-            _call(f"{name}_x", "aten.view.default", (x, shape(flat(source))), flat(source)),
-            _call(f"{name}_filters", "aten.view.default", (weight, shape(flat(filters))), flat(filters)),
-            _call(f"{name}_turned", "aten.t.default", (Ref(name=f"{name}_filters"),), turned),
-            _call(product_name, "aten.mm.default", (Ref(name=f"{name}_x"), Ref(name=f"{name}_turned")), flat(result)),
+            viewed(f"{name}_x", x.name, flat(source)),
+            viewed(f"{name}_filters", weight.name, flat(filters)),
+            call(f"{name}_turned", "aten.t.default", (Ref(name=f"{name}_filters"),), turned),
+            call(product_name, "aten.mm.default", (Ref(name=f"{name}_x"), Ref(name=f"{name}_turned")), flat(result)),
         ]
     if bias is not None:
-        nodes.append(_call(f"{name}_sum", "aten.add.Tensor", (Ref(name=product_name), bias), flat(result)))
-    return [*nodes, _call(name, "aten.view.default", (Ref(name=nodes[-1].name), shape(result)), result)]
+        nodes.append(call(f"{name}_sum", "aten.add.Tensor", (Ref(name=product_name), bias), flat(result)))
+    return [*nodes, viewed(name, nodes[-1].name, result)]
 
 
 _RULES: dict[str, Callable[[Node, dict[str, Node], str], list[Node]]] = {

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Graph, Node
 from ..ir.loops import Accumulation, Kernel
 from ..ir.scalar import Scalar
@@ -51,7 +51,7 @@ def deciding_exponentials(graph: Graph) -> frozenset[str]:
         to_bool = operator == "_to_copy" and bool(node.values) and node.values[0].dtype == "bool"
         is_lost = operator in _MIXING or (operator == "add" and _is_normal(node.args[1]))
         if operator in _DECIDING or to_bool or (node.name in read and not is_lost):
-            read.update(refs((*node.args, *node.kwargs.values())))
+            read.update(operands(node))
         elif operator == "div" and not _is_softmax(node, nodes):
             read.update(refs(node.args[1:]))  # of shares that are normalized again, zeros would give NaN
     return frozenset(node.name for node in graph.nodes if node.name in read and node.target.startswith("aten.exp."))

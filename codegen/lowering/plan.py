@@ -1,12 +1,14 @@
 """The partition of a graph: which kernels and operators of PyTorch run, in which order, and who reads what."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Graph, Node
 from ..ir.loops import Kernel, SpecialKernel, buffers_read
+from ..ir.scalar import Scalar, walk_all
 
 AnyKernel = Kernel | SpecialKernel
 
@@ -61,7 +63,7 @@ class Plan:
         """By node, the operators of PyTorch that read it or a view of it, once for each time; the output as well."""
         readers: dict[str, list[str]] = defaultdict(list)
         for node in (*self.externs, self.graph.nodes[-1]):
-            for name in refs((*node.args, *node.kwargs.values())):
+            for name in operands(node):
                 for shown in {name, self.base_of(name)}:
                     readers[shown].append(node.name)
         return dict(readers)
@@ -93,5 +95,15 @@ class Plan:
         output = self.graph.nodes[-1]
         names = [name for name in refs(output.args) if name not in output.kwargs]
         names += refs(output.kwargs.values())
-        names += [name for node in self.externs for name in refs((*node.args, *node.kwargs.values()))]
+        names += [name for node in self.externs for name in operands(node)]
         return {self.base_of(name) for name in names}
+
+
+def operators_in(kernel: AnyKernel, roots: Iterable[Scalar], nodes: Mapping[str, Node]) -> str:
+    """The graph's operators that a kernel implements, as its function's comment says them."""
+    names: dict[str, None] = {}
+    for value in walk_all(roots):
+        names.update(dict.fromkeys(value.label))
+    names.update(dict.fromkeys(kernel.nodes))
+    targets = [nodes[n].target for n in names if n in nodes and nodes[n].op == "call"]
+    return ", ".join(dict.fromkeys(target.removesuffix(".default") for target in targets)) or "copy"

@@ -1,10 +1,11 @@
 """Pools whose windows are large and lie side by side: reductions over blocks of the input."""
 
-from ...schemas import Arg, Expr, Items, Node, Ref, TensorMeta
+from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
-from ..ir.poly import Poly, poly
-from ..ir.printing import python_poly
-from .windows import Window, call
+from ..ir.poly import poly
+from .calls import call, viewed, with_dtype
+from .views import dim_of, size_argument
+from .windows import Window
 
 LARGEST = 4096
 """Elements of such a window at most."""
@@ -19,32 +20,20 @@ def blocks(node: Node, source: Node, window: Window, divisor: int) -> list[Node]
     shape, example, below = list(meta.shape), list(meta.example), source.name
     for place, (size, count) in enumerate(zip(window.size, out, strict=True)):
         dim, end = leading + place, poly(count) * size
-        shape[dim], example[dim : dim + 1] = _dim(end), [n * size for n in result.example[dim : dim + 1]]
+        shape[dim], example[dim : dim + 1] = dim_of(end), [n * size for n in result.example[dim : dim + 1]]
         below = f"{node.name}_whole{place}"
-        args: tuple[Arg, ...] = (Ref(name=nodes[-1].name if nodes else source.name), dim, 0, _arg(_dim(end)), 1)
+        args: tuple[Arg, ...] = (Ref(name=nodes[-1].name if nodes else source.name), dim, 0, size_argument(end), 1)
         slice_meta = TensorMeta(shape=tuple(shape), dtype=meta.dtype, example=tuple(example))
         nodes.append(call(below, "aten.slice.Tensor", args, slice_meta))
     cut = [*shape[:leading], *(part for pair in zip(out, window.size, strict=True) for part in pair)]
     pairs = zip(result.example[leading:], window.size, strict=True)
     at = (*example[:leading], *(part for pair in pairs for part in pair))
     split = TensorMeta(shape=tuple(cut), dtype=meta.dtype, example=at)
-    nodes.append(call(f"{node.name}_blocks", "aten.view.default", (Ref(name=below), _items(cut)), split))
+    nodes.append(viewed(f"{node.name}_blocks", below, split))
     over = Items(items=tuple(leading + 2 * place + 1 for place in range(rank)))
     blocked = Ref(name=nodes[-1].name)
     if not divisor:
         return [*nodes, call(node.name, "aten.amax.default", (blocked, over), result)]
-    wide = TensorMeta(shape=result.shape, dtype=compute_dtype(result.dtype), example=result.example)
+    wide = with_dtype(result, compute_dtype(result.dtype))
     total = call(f"{node.name}_total", "aten.sum.dim_IntList", (blocked, over), wide)
     return [*nodes, total, call(node.name, "aten.div.Tensor", (Ref(name=total.name), divisor), result)]
-
-
-def _dim(p: Poly) -> int | str:
-    return python_poly(p) if p.constant is None else p.constant
-
-
-def _arg(dim: int | str) -> Arg:
-    return Expr(value=dim) if isinstance(dim, str) else dim
-
-
-def _items(dims: list[int | str]) -> Items:
-    return Items(items=tuple(_arg(d) for d in dims))

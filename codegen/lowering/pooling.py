@@ -3,14 +3,15 @@
 import math
 from collections.abc import Callable
 
-from ...hardware.machine.work import refs
-from ...schemas import Arg, Graph, Node, Ref, SpecialFloat, TensorMeta
+from ...hardware.machine.work import operands, refs
+from ...schemas import Arg, Graph, Node, Ref, SpecialFloat
 from ..ir.build import compute_dtype, is_float
 from ..ir.poly import poly
+from .calls import call, with_dtype
 from .pointwise import base_name, is_pointwise
 from .pool_blocks import LARGEST, blocks
 from .views import VIEWS
-from .windows import MOST, Window, call, numbers, padded, padded_to_windows, sliced
+from .windows import MOST, Window, numbers, padded, padded_to_windows, sliced
 
 _MAXIMA = ("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
 _MEANS = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -59,7 +60,7 @@ def _reads(node: Node, reads: dict[str, int]) -> int:
     name = base_name(node.target)
     if node.op != "call" or not (is_pointwise(node.target) or name in VIEWS):
         return 1
-    return max((reads.get(arg, 1) for arg in refs((*node.args, *node.kwargs.values()))), default=1)
+    return max((reads.get(arg, 1) for arg in operands(node)), default=1)
 
 
 def _pool_of(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
@@ -73,7 +74,7 @@ def _pool_of(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
     pool = nodes[node.args[0].name]
     if base_name(pool.target) not in _MAXIMA:
         return None
-    users = [n for n in graph.nodes if pool.name in refs((*n.args, *n.kwargs.values()))]
+    users = [n for n in graph.nodes if pool.name in operands(n)]
     return pool if users == [node] else None
 
 
@@ -121,8 +122,7 @@ def _spelled(node: Node, source: Node, window: Window, divisor: int) -> list[Nod
     """The last node has the name and the result of ``node``."""
     result = node.values[0]
     mean = bool(divisor)
-    dtype = compute_dtype(result.dtype) if mean else result.dtype
-    meta = TensorMeta(shape=result.shape, dtype=dtype, example=result.example)
+    meta = with_dtype(result, compute_dtype(result.dtype) if mean else result.dtype)
     nodes: list[Node] = []
     fill: Arg = 0.0 if mean else SpecialFloat(value="-inf")
     if window.reaches_beyond:

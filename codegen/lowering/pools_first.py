@@ -8,8 +8,9 @@ from msgspec import structs
 from ...hardware.machine.work import refs, uses
 from ...schemas import Arg, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import is_float
+from .calls import call
 from .pointwise import base_name
-from .windows import call, numbers
+from .windows import numbers
 
 _CONVOLUTION = "aten.convolution.default"
 _MEAN = "aten.mean.dim"

@@ -7,9 +7,9 @@ the norm before it nine times for every element; stored, each of them is a plain
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Set
+from collections.abc import Set
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Graph, Node
 from .lower import PIECEWISE
 from .pointwise import base_name, is_pointwise
@@ -38,7 +38,7 @@ def read_again(graph: Graph, live: Set[str], leaves: Set[str]) -> set[str]:
     for node in graph.nodes:
         if node.name not in live:
             continue
-        read = [name for name in _read(node) if name in work]
+        read = [name for name in operands(node) if name in work]
         if node.name in leaves or is_reduction(node) or not _is_inline(node):
             work[node.name], parts[node.name] = 0, frozenset()
             if is_reduction(node) and _has_passes(node, nodes):
@@ -61,7 +61,7 @@ def read_again(graph: Graph, live: Set[str], leaves: Set[str]) -> set[str]:
 
 def _overlapping(graph: Graph, nodes: dict[str, Node], live: Set[str]) -> set[str]:
     """Values that windows read, each of their elements several times."""
-    sliced_again = {name for node in graph.nodes if base_name(node.target) == "slice" for name in _read(node)}
+    sliced_again = {name for node in graph.nodes if base_name(node.target) == "slice" for name in operands(node)}
     taps: dict[str, list[int]] = defaultdict(list)
     for node in graph.nodes:
         if node.name in live and base_name(node.target) == "slice" and node.name not in sliced_again:
@@ -75,7 +75,7 @@ def _overlapping(graph: Graph, nodes: dict[str, Node], live: Set[str]) -> set[st
 
 def _source(node: Node, nodes: dict[str, Node]) -> Node:
     """What a slice shows, without the slices and the padding between."""
-    while base_name(node.target) in ("slice", "constant_pad_nd") and (read := list(_read(node))):
+    while base_name(node.target) in ("slice", "constant_pad_nd") and (read := list(operands(node))):
         node = nodes[read[0]]
     return node
 
@@ -83,7 +83,7 @@ def _source(node: Node, nodes: dict[str, Node]) -> Node:
 def _end_of_parts(node: Node, nodes: dict[str, Node], parts: dict[str, frozenset[str]], leaves: Set[str]) -> set[str]:
     """The first node that is made of all that ``node`` is made of; what follows takes one element of it each."""
     made_of = parts[node.name]
-    while base_name(node.target) != "cat" and (below := [n for n in _read(node) if parts.get(n) == made_of]):
+    while base_name(node.target) != "cat" and (below := [n for n in operands(node) if parts.get(n) == made_of]):
         node = nodes[below[0]]
     least = LEAST_PARTS if base_name(node.target) == "cat" else LEAST_SLICES
     if len(made_of) < least or node.name in leaves or base_name(node.target) in VIEWS:
@@ -107,7 +107,3 @@ def _is_inline(node: Node) -> bool:
 
 def _size(node: Node) -> int:
     return math.prod(node.values[0].example)
-
-
-def _read(node: Node) -> Iterable[str]:
-    return refs((*node.args, *node.kwargs.values()))

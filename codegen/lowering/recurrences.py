@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Expr, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from .pointwise import base_name, is_pointwise
@@ -205,12 +205,8 @@ def _own(nodes: dict[str, Node], parts: Iterable[str]) -> Iterator[set[str]]:
             if name not in seen and nodes[name].op == "call":
                 seen.add(name)
                 new.add(name)
-                stack.extend(_read(nodes[name]))
+                stack.extend(operands(nodes[name]))
         yield new
-
-
-def _read(node: Node) -> Iterator[str]:
-    return refs((*node.args, *node.kwargs.values()))
 
 
 def _is_plain(node: Node) -> bool:
@@ -251,7 +247,7 @@ def _operands(steps: _Steps, ours: Node, theirs: Node, number: int) -> list[tupl
     """Pairs of nodes that both read; what else they are given must be the same, or move with the steps."""
     if ours.target != theirs.target or str(ours.values) != str(theirs.values):
         raise _Other
-    first, second = list(_read(ours)), list(_read(theirs))
+    first, second = list(operands(ours)), list(operands(theirs))
     if len(first) != len(second) or len(ours.args) != len(theirs.args):
         raise _Other
     names = dict(zip(second, first, strict=True))
@@ -313,7 +309,7 @@ def _replaced(nodes: list[Node], cat: Node, steps: _Steps, direction: int, sums:
         if node.name == cat.name or node.name in dead:
             continue
         if node.name not in inside and not (sums and node.op == "size"):
-            outside = [name for name in _read(node) if name in inside]
+            outside = [name for name in operands(node) if name in inside]
             if outside and not (is_made and all(name in results for name in outside)):
                 raise _Other
             for name in outside:
@@ -333,7 +329,7 @@ def _dead(nodes: Sequence[Node]) -> set[str]:
     live: set[str] = set()
     for node in reversed(nodes):
         if node.op != "call" or node.expr or node.name in live:
-            live.update(() if node.op == "size" else _read(node))
+            live.update(() if node.op == "size" else operands(node))
             live.add(node.name)
     return {node.name for node in nodes} - live
 

@@ -3,9 +3,9 @@ biases that attention in windows looks up for each pair of places; and all that 
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands
 from ...schemas import Graph, Node
 from ..ir.scalar import COSTLY
 from .lower import CREATIONS, GATHERS, PIECEWISE
@@ -48,7 +48,7 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
     users: dict[str, list[Node]] = defaultdict(list)
     for node in graph.nodes:
         if node.name in live:
-            for name in set(_read(node)):
+            for name in set(operands(node)):
                 users[name].append(node)
     costs = _costs(graph, inline)
     names = []
@@ -68,7 +68,7 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
         elif overlap and node.name in computed and name not in VIEWS:
             names.append(node.name)
             times = size
-        for name in _read(node):
+        for name in operands(node):
             count = _evaluations_of(nodes[name], node, times)
             if base_name(node.target) == "slice":
                 sliced[name].append(count)
@@ -83,9 +83,9 @@ def _inline(graph: Graph, leaves: Set[str]) -> tuple[set[str], set[str]]:
     computed: set[str] = set()
     for node in graph.nodes:
         given = node.name in leaves or node.op in ("constant", "size")
-        if given or (_is_computed(node) and all(name in inline for name in _read(node))):
+        if given or (_is_computed(node) and all(name in inline for name in operands(node))):
             inline.add(node.name)
-        makes = is_pointwise(node.target) or any(name in computed for name in _read(node))
+        makes = is_pointwise(node.target) or any(name in computed for name in operands(node))
         if not given and _is_computed(node) and makes:
             computed.add(node.name)
     return inline, computed
@@ -100,7 +100,7 @@ def _costs(graph: Graph, inline: Set[str]) -> dict[str, float]:
             continue
         name, size = base_name(node.target), math.prod(node.values[0].example)
         cost: float = COSTLY.get(name, LEAST_COST if name in _COSTLY or name in GATHERS else 1)
-        for operand in set(_read(node)):
+        for operand in set(operands(node)):
             if nodes[operand].op == "call" and size:
                 cost += costs.get(operand, 0) * min(1, _evaluations_of(nodes[operand], node, size) / size)
         costs[node.name] = min(cost, _MOST_COST)
@@ -140,7 +140,3 @@ def _is_computed(node: Node) -> bool:
     name = base_name(node.target)
     computed = is_pointwise(node.target) or any(name in group for group in (VIEWS, CREATIONS, PIECEWISE, GATHERS))
     return node.op == "call" and bool(node.values) and computed
-
-
-def _read(node: Node) -> Iterable[str]:
-    return refs((*node.args, *node.kwargs.values()))

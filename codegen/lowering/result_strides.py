@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from ...hardware.machine.work import refs
-from ...schemas import Graph, Items, Node, Ref, TensorMeta
+from ...schemas import Graph, Node, Ref
 from ..ir.poly import ONE, poly
+from .calls import call, in_order, permuted
 from .pointwise import base_name, is_pointwise
 from .reductions import is_reduction
 from .renaming import renamed
 from .views import VIEWS, shape_of
-from .windows import call
 
-_PERMUTE = "aten.permute.default"
 _STORED, _RESULT = "_stored", "_result"
 
 
@@ -41,7 +40,7 @@ def with_strides(graph: Graph) -> Graph:
 
 def results_stored(nodes: Mapping[str, Node]) -> dict[str, Node]:
     """By stored copy, the result that :func:`with_strides` made a view of it."""
-    views = [node for node in nodes.values() if node.target == _PERMUTE and node.name.endswith(_RESULT)]
+    views = [node for node in nodes.values() if base_name(node.target) == "permute" and node.name.endswith(_RESULT)]
     sources = {next(refs(node.args)): node for node in views}
     return {name: node for name, node in sources.items() if name == f"{node.name.removesuffix(_RESULT)}{_STORED}"}
 
@@ -78,14 +77,10 @@ def _order(node: Node) -> tuple[int, ...] | None:
 def _stored(node: Node, order: tuple[int, ...]) -> list[Node]:
     """The value's copy in the order of memory, and the value as a view of it, which is the last node."""
     meta, back = node.values[0], tuple(map(order.index, range(len(order))))
-    turned = TensorMeta(
-        shape=tuple(meta.shape[dim] for dim in order),
-        dtype=meta.dtype,
-        example=tuple(meta.example[dim] for dim in order) if meta.example else (),
-    )
+    turned = in_order(meta, order)
     view, copy = f"{node.name}_by_memory", f"{node.name}{_STORED}"
     return [
-        call(view, _PERMUTE, (Ref(name=node.name), Items(items=order)), turned),
+        permuted(view, node.name, order, turned),
         call(copy, "aten.clone.default", (Ref(name=view),), turned),
-        call(f"{node.name}{_RESULT}", _PERMUTE, (Ref(name=copy), Items(items=back)), meta),
+        permuted(f"{node.name}{_RESULT}", copy, back, meta),
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Items, Node, Ref
 from ..ir.poly import ONE, ZERO, Poly, poly
 from .renaming import renamed
@@ -70,7 +70,7 @@ class _Assembling:
                 continue
             made = [node] if whole is None else list(self._concatenation(node, whole))
             for part in made:
-                live.update(refs((*part.args, *part.kwargs.values())))
+                live.update(operands(part))
             result += reversed(made)
         return tuple(reversed(result))
 

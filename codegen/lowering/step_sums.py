@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.poly import product
+from .calls import call, dims_argument
 from .pointwise import base_name, is_pointwise
 from .renaming import renamed
 from .views import RESHAPES, VIEWS, shape_of, size_argument
@@ -98,7 +99,7 @@ class _Spelling:
         self.result = Spelled(names=dict(held))
         self.dependent = set(held)
         for node in own.values():
-            if not self.dependent.isdisjoint(_read(node)):
+            if not self.dependent.isdisjoint(operands(node)):
                 self.dependent.add(node.name)
 
     def spelled(self) -> Spelled | None:
@@ -122,7 +123,7 @@ class _Spelling:
         """A new node of the step, which stands for ``node`` if it has no suffix."""
         name = f"{self.prefix}{node.name}{suffix}"
         kwargs = node.kwargs if target == node.target else {}
-        made = Node(name=name, op="call", target=target, args=args, kwargs=kwargs, values=(meta,))
+        made = call(name, target, args, meta, **kwargs)
         self.result.own.append(renamed(made, self.result.names))
         if not suffix:
             self.result.names[node.name] = name
@@ -130,7 +131,7 @@ class _Spelling:
 
     def _product(self, node: Node) -> bool:
         """A product of a row, or with a fixed matrix, as multiplications and a sum."""
-        left, right = (self.nodes[name] for name in _read(node))
+        left, right = (self.nodes[name] for name in operands(node))
         a, b = left.values[0], right.values[0]
         *batch, rows, length = a.example
         columns = b.example[-1]
@@ -160,7 +161,7 @@ class _Spelling:
         """A product of a place in time, which moves with the steps, and a fixed matrix: one product for all places."""
         if node.name in self.dependent or node.target != "aten.mm.default":
             return False
-        left, right = (self.nodes[name] for name in _read(node))
+        left, right = (self.nodes[name] for name in operands(node))
         place = left
         while place.name in self.own and base_name(place.target) in RESHAPES:
             place = self.nodes[next(refs(place.args))]
@@ -213,7 +214,7 @@ class _Spelling:
         ):
             return None
         names = {}
-        for name in _read(node):
+        for name in operands(node):
             copy = self._outside(self.nodes[name])
             if copy is None:
                 return None
@@ -224,14 +225,9 @@ class _Spelling:
         return made.name
 
 
-def _read(node: Node) -> list[str]:
-    return list(refs((*node.args, *node.kwargs.values())))
-
-
 def _resized(meta: TensorMeta, shape: tuple[int | str, ...], example: tuple[int, ...]) -> TensorMeta:
     return structs.replace(meta, shape=shape, example=example, strides=())
 
 
 def _view(name: str, source: str, meta: TensorMeta) -> Node:
-    sizes = Items(items=tuple(size_argument(shape) for shape in shape_of(Node(name=name, op="call", values=(meta,)))))
-    return Node(name=name, op="call", target="aten.reshape.default", args=(Ref(name=source), sizes), values=(meta,))
+    return call(name, "aten.reshape.default", (Ref(name=source), dims_argument(meta.shape)), meta)

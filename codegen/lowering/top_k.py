@@ -12,9 +12,9 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.poly import ONE, poly
+from .calls import call
 from .pointwise import ORDERED, UNORDERED, is_pointwise
 from .views import resized, shape_of, size_argument, squeezed
-from .windows import call
 
 MOST_PICKS = 8
 """Picks from which on a library's partial sort is the better one: each is a pass over the row."""

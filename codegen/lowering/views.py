@@ -9,6 +9,7 @@ from ...schemas import Arg, Expr, Items, Node, TensorMeta
 from ..ir.build import Unsupported
 from ..ir.poly import ONE, ZERO, Poly, atom_key, atom_names, divide, modulo, poly
 from ..ir.printing import python_poly
+from .calls import dim_argument
 
 Index = tuple[Poly, ...]
 
@@ -40,16 +41,22 @@ def expressions(args: Iterable[Arg]) -> Iterator[str]:
             yield arg.value
 
 
+def dim_of(value: Poly) -> int | str:
+    """A polynomial as a size of a shape."""
+    return value.constant if value.constant is not None else python_poly(value)
+
+
 def size_argument(value: Poly) -> Arg:
     """A polynomial as a size argument."""
-    return value.constant if value.constant is not None else Expr(value=python_poly(value))
+    return dim_argument(dim_of(value))
 
 
 def resized(meta: TensorMeta, dim: int, size: Poly, example: int) -> TensorMeta:
     """``meta`` with another size, which is ``example`` at the captured inputs."""
-    new = size.constant if size.constant is not None else python_poly(size)
     examples = (*meta.example[:dim], example, *meta.example[dim + 1 :]) if meta.example else ()
-    return structs.replace(meta, shape=(*meta.shape[:dim], new, *meta.shape[dim + 1 :]), example=examples, strides=())
+    return structs.replace(
+        meta, shape=(*meta.shape[:dim], dim_of(size), *meta.shape[dim + 1 :]), example=examples, strides=()
+    )
 
 
 def sizes(arg: Arg) -> list[Poly]:

@@ -3,11 +3,10 @@
 import math
 
 from ...hardware.machine.work import refs
-from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ...schemas import Arg, Graph, Items, Node, Ref, TensorMeta
 from ..ir.poly import ONE, Poly, product
-from ..ir.printing import python_poly
-from .views import shape_of
-from .windows import call
+from .calls import call, dims_argument, viewed
+from .views import dim_of, shape_of
 
 _CALL = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 _WIDEST = 256
@@ -53,7 +52,7 @@ def _written(node: Node, operands: list[Node], scale: float) -> list[Node]:
     dtype = node.values[0].dtype
 
     def add(part: str, target: str, args: tuple[Arg, ...], sizes: tuple[Poly, ...], example: tuple[int, ...]) -> Ref:
-        shape = tuple(_dim(p) for p in sizes)
+        shape = tuple(map(dim_of, sizes))
         name = f"{node.name}_{part}"
         nodes.append(call(name, f"aten.{target}", args, TensorMeta(shape=shape, dtype=dtype, example=example)))
         return Ref(name=name)
@@ -63,7 +62,7 @@ def _written(node: Node, operands: list[Node], scale: float) -> list[Node]:
         batch, heads, *rest = shape_of(operand)
         example = operand.values[0].example
         sizes = (batch * heads, *rest)
-        text = _sizes(sizes)
+        text = dims_argument(map(dim_of, sizes))
         shape = (example[0] * example[1], *example[2:])
         flat.append(add(letter, "reshape.default", (Ref(name=operand.name), text), sizes, shape))
     q, k, v = flat
@@ -83,14 +82,4 @@ def _written(node: Node, operands: list[Node], scale: float) -> list[Node]:
     shares = add("shares", "div.Tensor", (powers, total), full, fulls)
     wide = shape_of(operands[2])[3]
     result = add("rows", "bmm.default", (shares, v), (batch, queries, wide), (b, s, nodes[2].values[0].example[2]))
-    back = _sizes(shape_of(node))
-    return [*nodes, call(node.name, "aten.view.default", (result, back), node.values[0])]
-
-
-def _dim(p: Poly) -> int | str:
-    return python_poly(p) if p.constant is None else p.constant
-
-
-def _sizes(sizes: tuple[Poly, ...]) -> Items:
-    dims = (_dim(p) for p in sizes)
-    return Items(items=tuple(Expr(value=d) if isinstance(d, str) else d for d in dims))
+    return [*nodes, viewed(node.name, result.name, node.values[0])]

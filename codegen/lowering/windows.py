@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from ...schemas import Arg, Expr, Items, Node, Ref, TensorMeta
+from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.poly import Poly, poly
-from ..ir.printing import python_poly
-from .views import shape_of
+from .calls import call
+from .views import dim_of, shape_of, size_argument
 
 MOST = 64
 """Elements of a window from which on PyTorch's kernel is the better one."""
@@ -59,10 +59,10 @@ def padded_to_windows(name: str, source: Node, window: Window, result: TensorMet
 def _filled(name: str, source: Node, before: tuple[int, ...], wide: list[Poly], example: list[int], fill: Arg) -> Node:
     """``source`` with its last dimensions as ``wide`` as that, ``before`` elements of ``fill`` first."""
     meta, rank = source.values[0], len(before)
-    shape = (*meta.shape[:-rank], *map(_dim, wide))
+    shape = (*meta.shape[:-rank], *map(dim_of, wide))
     result = TensorMeta(shape=shape, dtype=meta.dtype, example=(*meta.example[:-rank], *example))
     sides = list(zip(before, wide, shape_of(source)[-rank:], strict=True))
-    pads = Items(items=tuple(side for p, to, size in reversed(sides) for side in (p, _size(to - size - p))))
+    pads = Items(items=tuple(side for p, to, size in reversed(sides) for side in (p, size_argument(to - size - p))))
     return call(name, "aten.constant_pad_nd.default", (Ref(name=source.name), pads, fill), result)
 
 
@@ -78,21 +78,8 @@ def sliced(name: str, source: Node, steps: tuple[int, ...], stride: tuple[int, .
         example[dim : dim + 1] = result.example[dim : dim + 1]
         end = (poly(result.shape[dim]) - 1) * step + (start + 1)
         part = name if number == rank - 1 else f"{name}_{number}"
-        args = (Ref(name=below), dim, start, _size(end), step)
+        args = (Ref(name=below), dim, start, size_argument(end), step)
         slice_meta = TensorMeta(shape=tuple(shape), dtype=meta.dtype, example=tuple(example))
         nodes.append(call(part, "aten.slice.Tensor", args, slice_meta))
         below = part
     return nodes
-
-
-def call(name: str, target: str, args: tuple[Arg, ...], meta: TensorMeta) -> Node:
-    """An operator with one result."""
-    return Node(name=name, op="call", target=target, args=args, values=(meta,))
-
-
-def _dim(p: Poly) -> int | str:
-    return python_poly(p) if p.constant is None else p.constant
-
-
-def _size(p: Poly) -> Arg:
-    return Expr(value=python_poly(p)) if p.constant is None else p.constant

@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from ...hardware.machine.work import refs
+from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Expr, Graph, Node, Ref
 from ..ir.build import number
 from ..ir.printing import python_poly
@@ -47,7 +47,7 @@ def _live(nodes: list[Node]) -> list[Node]:
     for node in reversed(nodes):
         # What makes a number of a tensor is needed by name only.
         if node.op != "call" or node.expr or node.name in needed:
-            needed |= set(refs((*node.args, *node.kwargs.values())))
+            needed |= set(operands(node))
             kept.append(node)
     return kept[::-1]
 

@@ -1,9 +1,9 @@
 """Which tunables of Triton kernels an advice turns."""
 
-from ...schemas import AdviceAction, Config
-from .tunables import Value
+from ...schemas import AdviceAction
+from ..ir.tunables import Mutations
 
-GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
+GPU_MUTATIONS: Mutations = {
     AdviceAction.reduce_traffic: (
         ("fusion", ("all",)),
         ("row", ("whole",)),
@@ -82,13 +82,3 @@ GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     ),
 }
 """For every advice the tunables that follow it, with the values to try, the most promising first."""
-
-
-def gpu_mutations(action: AdviceAction, config: Config, tunables: dict[str, tuple[Value, ...]]) -> list[Config]:
-    """Configs one tunable away from ``config`` that follow the advice, the most promising first."""
-    configs = []
-    for name, values in GPU_MUTATIONS.get(action, ()):
-        for value in values:
-            if name in tunables and value in tunables[name] and config.get(name, tunables[name][0]) != value:
-                configs.append({**config, name: value})
-    return configs

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
-from ..lowering.windows import call
+from ..lowering.calls import call, in_order
 from .launch import BYTES
 from .prepare import power
 from .tunables import GpuSettings
@@ -208,11 +208,7 @@ class _Stack:
         if not is_end:
             name = f"{self.node.name}_below{group.stop}"
             order = (1, 0, 2) if self.is_batch_first else (0, 1, 2)
-            result = TensorMeta(
-                shape=tuple(result.shape[d] for d in order),
-                dtype=result.dtype,
-                example=tuple(result.example[d] for d in order),
-            )
+            result = in_order(result, order)
         which = range(group.start * self.directions, group.stop * self.directions)
         weights: list[Ref] = []
         for number in which:

@@ -8,6 +8,7 @@ from msgspec import structs
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
+from ..lowering.calls import call, permuted, with_dtype
 from ..lowering.channels_last import channels_last
 from ..lowering.column_scans import rows_scanned
 from ..lowering.depthwise import spell_depthwise
@@ -21,7 +22,6 @@ from ..lowering.reassociation import reassociated
 from ..lowering.reductions import is_reduction
 from ..lowering.views import VIEWS
 from ..lowering.wide_attention import spell_wide_attention
-from ..lowering.windows import call
 from .attention import fuse_attention
 from .chain import fuse_chains
 from .convolution import fuse_convolutions
@@ -123,12 +123,11 @@ def _vector_product(node: Node, nodes: dict[str, Node]) -> list[Node]:
     if column and vector.values[0].shape[1] != 1:
         return [node]
     source, right = matrix.values[0], vector.values[0]
-    wide = compute_dtype(source.dtype)
-    full = TensorMeta(shape=source.shape, dtype=wide, example=source.example)
+    full = with_dtype(source, compute_dtype(source.dtype))
     row, terms = f"{node.name}_row", f"{node.name}_terms"
     across = TensorMeta(shape=(1, *right.shape[:1]), dtype=right.dtype, example=(1, *right.example[:1]))
     return [
-        call(row, "aten.permute.default", (Ref(name=vector.name), Items(items=(1, 0))), across)
+        permuted(row, vector.name, (1, 0), across)
         if column
         else call(row, "aten.unsqueeze.default", (Ref(name=vector.name), 0), across),
         call(terms, "aten.mul.Tensor", (Ref(name=matrix.name), Ref(name=row)), full),

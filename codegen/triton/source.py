@@ -7,9 +7,8 @@ from ...schemas import Node, ShapeFacts
 from ..ir.loops import Buffer, Kernel, RecurrentKernel, SpecialKernel, buffers_read
 from ..ir.poly import product
 from ..ir.printing import python_poly
-from ..ir.scalar import walk_all
 from ..lowering.online import deciding_exponentials
-from ..lowering.plan import AnyKernel, Plan
+from ..lowering.plan import AnyKernel, Plan, operators_in
 from ..lowering.views import shape_of
 from .attention import ATTENTION, attention_kernel
 from .chain import CHAIN, chain_kernel
@@ -222,7 +221,7 @@ def _kernel(
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     numbers += [*constants, ("WIDE", _wide(kernel, sizes, nodes))]
     tensors = tensors_of(kernel)
-    comment = _comment(kernel, nodes)
+    comment = operators_in(kernel, kernel.roots(), nodes)
     # Triton passes small numbers in 32 bits, in which their products wrap.
     widened = [f"{name} = tl.cast({name}, tl.int64) if WIDE else {name}" for name in sizes_read if name not in fixed]
     text = function_text(kernel.name, tensors, numbers, fixed, [*widened, *body], comment)
@@ -269,12 +268,3 @@ def _points(kernel: Tile, shape: PointShape) -> tuple[str, list[tuple[str, str]]
         [("EVEN", f"({last}) % {block} == 0")],
         shape.warps or max(1, min(8, rows * block // 512)),
     )
-
-
-def _comment(kernel: Kernel, nodes: Mapping[str, Node]) -> str:
-    names: dict[str, None] = {}
-    for value in walk_all(kernel.roots()):
-        names.update(dict.fromkeys(value.label))
-    names.update(dict.fromkeys(kernel.nodes))
-    targets = [nodes[n].target for n in names if n in nodes and nodes[n].op == "call"]
-    return ", ".join(dict.fromkeys(target.removesuffix(".default") for target in targets)) or "copy"

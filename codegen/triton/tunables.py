@@ -6,10 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ...schemas import Config, HardwareFacts
-from ..ir.tunables import SHIFTED_ERROR
-
-Value = str | int | float | bool
-
+from ..ir.tunables import SHIFTED_ERROR, Value
 
 TRANSPOSED_TOO = "transposed_too"
 """Value of ``channels_last``."""

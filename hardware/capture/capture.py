@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from ...schemas import Graph, ProblemError
-from ..machine.work import count_work
 from .convert import convert
 from .decompositions import decompositions
 from .nested import Inputs, inputs_of, structure_of
@@ -20,8 +19,6 @@ from .results import last_results
 from .sizes import is_for
 from .state import UnwritableState
 from .trace import Call, Traced, is_floating, plain_call, trace_calls, trace_export
-
-__all__ = ["capture", "capture_backward", "capture_elsewhere", "count_work", "get_ready", "trace_once"]
 
 Differentiated = Callable[[Callable[..., Any]], Callable[..., Any]]
 

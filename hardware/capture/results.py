@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from ...schemas import Graph, Node, ProblemError
-from ..machine.work import refs
+from ..machine.work import operands
 
 
 def last_results(graph: Graph, count: int) -> Graph:
@@ -27,5 +27,5 @@ def _live(nodes: list[Node]) -> set[str]:
     for node in reversed(nodes):
         # What makes a number of a tensor is needed by name only.
         if node.op == "output" or node.name in live or (node.op == "call" and node.expr):
-            live.update((node.name, *refs((*node.args, *node.kwargs.values()))))
+            live.update((node.name, *operands(node)))
     return live

@@ -24,12 +24,13 @@ from .baseline_compilation import (
 )
 from .deaths import BaselinesDied, Deaths, dead
 from .inputs.input_sets import LEAST_BATCHES, InputSets
+from .inputs.sizes import MAIN_SEEDS
 from .launcher import Launcher
 from .messages.batch import Batch, Lay, Warm
 from .messages.commands import Release
 from .messages.timing import IDLE, Time, Timed
 from .recordings import Recordings
-from .reference_process import MAIN_SEEDS, ask_reference
+from .reference_commands import ask_reference
 from .timed_shape import TimedShape
 from .timing.batch_timing import BATCH_NS, counted, idle_ns, implementation
 from .timing.idle_check import until_idle

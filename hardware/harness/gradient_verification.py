@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from ...schemas import Verdict
 from . import judgement
+from .inputs.case import Case
 from .judgement import Judged, explain_numbers, judged, wrong
 from .messages.commands import Differentiate, Ran
-from .reference_process import Case
 
 if TYPE_CHECKING:
     from .verification import Verification
@@ -46,8 +46,8 @@ async def _whose(verification: "Verification", case: Case) -> str:
         raise
     if ran.touched:
         message = f"with gradients on, it changed what is not its own: {', '.join(ran.touched)}"
-        raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
-    judgement.check_form(ran.outputs, case.outputs, case.shape, case.seed)
+        raise judged(Verdict.tampering, message, case=case)
+    judgement.check_form(ran.outputs, case.outputs, case)
     result = await verification.compare(0, case, ran.outputs)
     # Case results are of outputs.
     verification.results.pop()

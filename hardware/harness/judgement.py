@@ -44,15 +44,10 @@ def _clipped(text: str) -> str:
 
 
 def judged(
-    verdict: Verdict,
-    message: str,
-    *,
-    shape: str = "",
-    seed: int | None = None,
-    output: int | None = None,
-    log: str = "",
+    verdict: Verdict, message: str, *, case: Case | None = None, output: int | None = None, log: str = ""
 ) -> Judged:
-    """A verdict without an element to point at."""
+    """A verdict without an element to point at; ``case`` is what it was called on."""
+    shape, seed = ("", None) if case is None else (case.shape, case.seed)
     return Judged(verdict, Evidence(message=message, shape=shape, seed=seed, output=output, log=log))
 
 
@@ -89,21 +84,20 @@ def subscript(element: Sequence[int]) -> str:
     return f"[{', '.join(map(str, element))}]" if element else ""
 
 
-def failed(failure: Failure, shape: str, seed: int | None, printed: str) -> Judged:
+def failed(failure: Failure, case: Case | None, printed: str) -> Judged:
     """It raised, does not load, or wants too much memory."""
     verdict = _VERDICTS.get(failure.kind, Verdict.runtime_error)
     message = failure.message + (_WALLS if _SHUT_OFF.search(failure.message) else "")
-    return judged(verdict, message, shape=shape, seed=seed, log=failure.log or printed)
+    return judged(verdict, message, case=case, log=failure.log or printed)
 
 
-def died(ended: Ended, worker: Worker, shape: str, seed: int | None) -> Judged:
+def died(ended: Ended, worker: Worker, case: Case | None) -> Judged:
     """Its process ended."""
     how = describe_end(ended)
     if ran_out_of_memory(worker.output):
-        return judged(
-            Verdict.out_of_memory, f"the process ran out of memory ({how})", shape=shape, seed=seed, log=worker.output
-        )
-    return judged(Verdict.crash, f"the process {_was(how)}", shape=shape, seed=seed, log=f"{how}\n{worker.output}")
+        message = f"the process ran out of memory ({how})"
+        return judged(Verdict.out_of_memory, message, case=case, log=worker.output)
+    return judged(Verdict.crash, f"the process {_was(how)}", case=case, log=f"{how}\n{worker.output}")
 
 
 def ran_out_of_memory(printed: str) -> bool:
@@ -111,9 +105,9 @@ def ran_out_of_memory(printed: str) -> bool:
     return _MEMORY.search(printed) is not None
 
 
-def late(seconds: float, step: str, shape: str, seed: int | None, printed: str) -> Judged:
+def late(seconds: float, step: str, case: Case | None, printed: str) -> Judged:
     """It took too long."""
-    return judged(Verdict.timeout, f"{step} did not end within {seconds:g} s", shape=shape, seed=seed, log=printed)
+    return judged(Verdict.timeout, f"{step} did not end within {seconds:g} s", case=case, log=printed)
 
 
 def check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: Case, earlier_seed: int) -> None:
@@ -129,37 +123,33 @@ def check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: 
                     f"output {index} lies in the memory of an output of an earlier call (seed {earlier_seed}) that is "
                     "still in use"
                 )
-                raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
+                raise judged(Verdict.stale_output, message, case=case, output=index)
 
 
-def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shape: str, seed: int) -> None:
+def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], case: Case) -> None:
     """Number, type, dtype and shape of the outputs, and whether each element has memory of its own.
 
     Raises:
         Judged: ``wrong_type`` or ``wrong_shape``.
     """
     if len(outputs) != len(expected):
-        raise judged(
-            Verdict.wrong_type,
-            f"it returns {len(outputs)} outputs, the reference {len(expected)}",
-            shape=shape,
-            seed=seed,
-        )
+        message = f"it returns {len(outputs)} outputs, the reference {len(expected)}"
+        raise judged(Verdict.wrong_type, message, case=case)
     for index, (got, reference) in enumerate(zip(outputs, expected, strict=True)):
         if got.kind != reference.kind or got.dtype != reference.dtype:
             message = (
                 f"output {index} is {_kind(got.type_name, got.dtype)}, not {_kind(reference.kind, reference.dtype)}"
             )
-            raise judged(Verdict.wrong_type, message, shape=shape, seed=seed, output=index)
+            raise judged(Verdict.wrong_type, message, case=case, output=index)
         if got.shape != reference.shape:
             message = f"output {index} has shape {list(got.shape)}, the reference's has {list(reference.shape)}"
-            raise judged(Verdict.wrong_shape, message, shape=shape, seed=seed, output=index)
+            raise judged(Verdict.wrong_shape, message, case=case, output=index)
         if overlaps(got.shape, got.stride) and not reference.overlaps:
             message = (
                 f"elements of output {index} share memory (strides {list(got.stride)}), and those of the reference do "
                 "not: nobody could write into it; return contiguous()"
             )
-            raise judged(Verdict.wrong_shape, message, shape=shape, seed=seed, output=index)
+            raise judged(Verdict.wrong_shape, message, case=case, output=index)
 
 
 def _kind(name: str, dtype: str) -> str:

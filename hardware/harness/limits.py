@@ -11,9 +11,10 @@ from math import isfinite, prod
 
 from ...schemas import CONTIGUOUS, FINITE, Problem, ProblemFormat, Verdict
 from ..processes.arguments import TensorSpec, specs_of
+from .inputs.case import Case
 from .inputs.variants import STRIDED, allows_nonfinite, parts
 from .judgement import Judged
-from .reference_process import Case, ReferenceProcess
+from .reference_process import ReferenceProcess
 
 _WRONG = (
     Verdict.wrong_numbers,

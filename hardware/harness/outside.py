@@ -4,13 +4,13 @@ import contextlib
 import os
 from dataclasses import dataclass, field, replace
 
-from ...schemas import Counters, Verdict
+from ...schemas import Counters, Evidence, Verdict
 from ..processes.messages import Done, Failure
 from ..profilers import CounterSession
 from .inputs.case import Case
 from .inputs.input_sets import InputSets
 from .inputs.sizes import bytes_of
-from .judgement import Judged, check_form, judged
+from .judgement import Judged, check_form
 from .messages.batch import Batch, Form, Warm
 from .messages.commands import Output
 from .messages.timing import Time, Timed
@@ -144,9 +144,10 @@ class TimedOutside(ProcessChecks):
         outputs, state = tuple(map(_output, call.forms)), await self.timed.state()
         # Behind what it returned stands its state: of this case, unless calls on other inputs change more.
         returned = len(outputs) - len(state)
-        check_form(outputs[: max(returned, 0)], case.outputs[: case.returned], case.shape, case.seed)
+        check_form(outputs[: max(returned, 0)], case.outputs[: case.returned], case)
         if call.problem:
-            raise judged(Verdict.tampering, f"what a timed call left cannot be read: {call.problem}", shape=case.shape)
+            message = f"what a timed call left cannot be read: {call.problem}"
+            raise Judged(Verdict.tampering, Evidence(message=message, shape=case.shape))
         if state != case.state:
             return outputs[:returned]
         check_form_of_state(outputs, case)

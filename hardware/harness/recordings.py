@@ -15,7 +15,7 @@ from .inputs.input_sets import InputSets
 from .messages.recording import APART, COLD, WARM, Record, Recorded
 from .messages.timing import IDLE, Time, Timed
 from .recorded_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
-from .reference_process import ask_reference
+from .reference_commands import ask_reference
 from .timed_shape import TimedShape
 from .timing.interleaved import Implementation
 

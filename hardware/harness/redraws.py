@@ -8,10 +8,10 @@ alone. On the problem's own values every draw decides: what is wrong there is wr
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from .inputs.case import Case
 from .inputs.sizes import REDRAWN_BYTES
 from .inputs.variants import UNDECIDED, VALUE_VARIANTS, parts
 from .messages.commands import Compared, Output
-from .reference_process import Case
 
 DRAWS = 5
 MAJORITY = DRAWS // 2 + 1

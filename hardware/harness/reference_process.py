@@ -21,8 +21,6 @@ from .messages.state import INPUT
 from .reference_commands import ask_reference, open_command
 from .timed_shape import TimedShape
 
-__all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
-
 T = TypeVar("T")
 TRIES = 3
 MOST_DISCLOSED = 16

@@ -11,12 +11,12 @@ from ..processes.messages import Done
 from ..profilers import CounterSession
 from . import fresh_data
 from .fresh_data import FreshCall, Memoizes
-from .inputs.sizes import bytes_of
+from .inputs.case import Case
+from .inputs.sizes import MAIN_SEEDS, bytes_of
 from .judgement import judged
 from .messages.timing import Time, Timed, Upload
 from .process_checks import ProcessChecks, must_be_right_when_timed, start_counting
 from .redraws import NARROW
-from .reference_process import MAIN_SEEDS, Case
 from .timing import clocks, interleaved
 from .timing.background_load import BackgroundLoad
 from .timing.clocks import Batch, ClockResult

@@ -63,8 +63,7 @@ class UntrustedCandidate:
 
     def failed(self, failure: Failure, case: Case | None) -> judgement.Judged:
         """The verdict on what it answered on ``case``."""
-        shape, seed = ("", None) if case is None else (case.shape, case.seed)
-        return judgement.failed(failure, shape, seed, self.worker.output)
+        return judgement.failed(failure, case, self.worker.output)
 
     async def watched(self, ask: Callable[[float], Awaitable[T]], step: str, case: Case | None) -> T:
         """Do ``ask``, which gets the seconds that are left.
@@ -72,17 +71,16 @@ class UntrustedCandidate:
         Raises:
             Judged: it died, took too long or answered nonsense.
         """
-        shape, seed = ("", None) if case is None else (case.shape, case.seed)
         started, stood = time.monotonic(), self.share.waited_s if self.share else 0.0
         try:
             return await ask(max(self._left, 0.001))
         except TimeoutError:
-            raise judgement.late(self.seconds, step, shape, seed, self.worker.output) from None
+            raise judgement.late(self.seconds, step, case, self.worker.output) from None
         except WorkerDied as error:
-            raise judgement.died(error.ended, self.worker, shape, seed) from None
+            raise judgement.died(error.ended, self.worker, case) from None
         except WorkerConfused as error:
             message = f"its process spoke to the harness out of turn: {error}"
-            raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
+            raise judged(Verdict.tampering, message, case=case) from None
         finally:
             stood = self.share.waited_s - stood if self.share else 0.0
             self._taken += time.monotonic() - started - stood

@@ -14,7 +14,7 @@ from .judgement import ran_out_of_memory
 from .launcher import Launcher
 from .messages.commands import ProblemValidated, ValidateProblem
 from .messages.state import INPUT
-from .reference_process import open_command
+from .reference_commands import open_command
 
 VALIDATION_SECONDS = 180.0
 

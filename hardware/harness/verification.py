@@ -15,12 +15,13 @@ from ..processes import sealing, wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
+from .inputs.case import Case
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, explain_numbers, judged, wrong
 from .limits import further_limit
 from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
-from .reference_process import Case, ReferenceProcess
+from .reference_process import ReferenceProcess
 from .state_verification import check_form, check_unchanged
 from .untrusted import Taken, UntrustedCandidate
 
@@ -225,13 +226,13 @@ class Verification:
         ran, _ = await self.untrusted.ask(command, Ran, files, case=case)
         if ran.touched:
             message = f"it changed what is not its own: {', '.join(ran.touched)}"
-            raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
+            raise judged(Verdict.tampering, message, case=case)
         returned = max(0, len(ran.outputs) - len(case.state))
-        judgement.check_form(ran.outputs[:returned], case.outputs[: case.returned], case.shape, case.seed)
+        judgement.check_form(ran.outputs[:returned], case.outputs[: case.returned], case)
         check_form(ran.outputs, case)
         if ran.mutated >= 0:
             message = f"input tensor {ran.mutated} is not what it was before the call"
-            raise judged(Verdict.input_mutated, message, shape=case.shape, seed=case.seed)
+            raise judged(Verdict.input_mutated, message, case=case)
         for earlier, outputs in held:
             judgement.check_apart(ran.outputs, outputs, case, earlier.seed)
         return ran.outputs
@@ -343,7 +344,7 @@ class Verification:
         if any(map(sealing.may_change, files)):
             wire.close_all(files)
             message = "it could still change what it handed over, which is compared while it runs"
-            raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
+            raise judged(Verdict.tampering, message, case=case)
         return dumped, files
 
     async def _changed(self, case: Case, output: int) -> Judged:
@@ -359,7 +360,7 @@ class Verification:
         verdict, message = Verdict.stale_output, f"output {output} changed after it was handed over"
         if works_on:
             verdict, message = Verdict.hidden_work, f"{message}, with no other call in between: the work went on"
-        return judged(verdict, message, shape=case.shape, seed=case.seed, output=output)
+        return judged(verdict, message, case=case, output=output)
 
     async def _check_repeat(self, case: Case, slot: int) -> None:
         command = run_on(case, slot, repeat=True)

@@ -22,6 +22,7 @@ from . import program_runs
 from ._gpu import target_of
 from .artifact_cache import ArtifactCache, Irregular
 from .cuda import exact_target
+from .reports import error, report_of
 
 MEDIA_TYPE = "application/zip"
 LEAST_SECONDS = 240.0
@@ -29,7 +30,6 @@ LEAST_SECONDS = 240.0
 LARGEST_FILE = 256 << 20
 LEAST_MEMORY, TORCH_BYTES = 2 << 30, 16 << 30
 """Bytes: for PyTorch's headers in a compiler, and the address space that importing torch takes."""
-_LOG_CHARACTERS = 8000
 _CUDA_HOME, _CUDA_TARGET = "CUDA_HOME", "TORCH_CUDA_ARCH_LIST"
 _READ_ONLY = os.strerror(errno.EROFS)
 _NO_ARCHIVE = "it ended the process, or replaced what was to be kept of it, while it was imported"
@@ -79,8 +79,7 @@ async def build(
     try:
         return await ArtifactCache(cache, program_runs.SUFFIX, MEDIA_TYPE).built(key, machine, build_in)
     except Irregular:
-        diagnostic = Diagnostic(severity="error", message=_NO_ARCHIVE)
-        return replace(reports[0], ok=False, diagnostics=(diagnostic,)), {}
+        return replace(reports[0], ok=False, diagnostics=(error(_NO_ARCHIVE),)), {}
 
 
 def _cuda(pool: Pool, hardware: HardwareFacts) -> dict[str, str]:
@@ -109,20 +108,12 @@ def _report(finished: Finished, language: str, compiler: Compiler, seconds: floa
     ok = finished.returncode == 0 and not finished.timed_out
     diagnostics: tuple[Diagnostic, ...] = ()
     if finished.timed_out:
-        diagnostics = (Diagnostic(severity="error", message=f"importing the file took more than {seconds:g} s"),)
+        diagnostics = (error(f"importing the file took more than {seconds:g} s"),)
     elif not ok:
         lines = [line for line in finished.output.splitlines() if line.strip()]
         errors = [line for line in lines if re.search(r"\berror: ", line)] or lines[-1:] or ["it cannot be imported"]
         message = errors[0].strip()[:500] + (_WHERE_TO_WRITE if _READ_ONLY in errors[0] else "")
         if "CUDA_HOME" in message:
             message = f"{_NO_CUDA} ({message})"
-        diagnostics = (Diagnostic(severity="error", message=message),)
-    return CompileReport(
-        ok=ok,
-        language=language,
-        compiler=str(compiler),
-        diagnostics=diagnostics,
-        log=finished.output[-_LOG_CHARACTERS:],
-        seconds=finished.seconds,
-        isolation=finished.isolation,
-    )
+        diagnostics = (error(message),)
+    return report_of(finished, ok=ok, language=language, compiler=str(compiler), diagnostics=diagnostics)

@@ -32,8 +32,7 @@ async def machine_code(library: Path) -> str:
             readable=(*SYSTEM, str(home), str(file)),
         )
     if finished.timed_out or finished.returncode != 0:
-        last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
-        raise PoolError(f"{Path(tool).name} cannot read {library.name}: {last.strip()}")
+        raise PoolError(f"{Path(tool).name} cannot read {library.name}: {finished.last_line}")
     return finished.output
 
 

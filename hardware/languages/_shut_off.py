@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..processes import sandbox
 from ..processes.messages import Spawn
+from ..processes.namespaces import leave_network
 
 
 def shut_off(scratch: Path) -> tuple[str, ...]:
@@ -16,6 +17,6 @@ def shut_off(scratch: Path) -> tuple[str, ...]:
     layers: tuple[str, ...] = ()
     # A process with threads, as CUDA starts some, may leave the network only with a right of its own.
     with contextlib.suppress(OSError):
-        layers = sandbox.leave_network()
+        layers = leave_network()
     confined = Spawn(role="compiler", scratch=str(scratch), memory_bytes=0, threads=1, confine=True)
     return ("process", *layers, *sandbox.separate_files(confined), *sandbox.wall_in(confined))

@@ -5,12 +5,10 @@ A candidate carries its native code in the literals ``CPP_SOURCE`` and ``CPP_FLA
 
 import asyncio
 import errno
-import hashlib
-import json
 import re
 from pathlib import Path
 
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
+from ...schemas import CompileReport, HardwareFacts, Pool
 from ..machine.compilers import Compiler, find_compiler
 from ..processes.limited_command import Finished, Limits, run_limited
 from ..processes.linux import LESS_URGENT
@@ -18,10 +16,10 @@ from ..sources.native_source import NativeSource, Refused, check_flags, native_s
 from ._cpp_loader import BASE_FLAGS, LOADER
 from .artifact_cache import ArtifactCache
 from .diagnostics import read_diagnostics
+from .reports import has_errors, key_of, report_of, unexplained
 
 NAME = "cpp"
 SOURCE_FILE = "kernel.cpp"
-LOG_CHARACTERS = 8000
 LARGEST_ARTIFACT = 256 << 20
 """Bytes: a static array with initialisers could otherwise fill the disk."""
 LEAST_COMPILER_MEMORY, MOST_COMPILER_MEMORY = 1 << 30, 4 << 30
@@ -57,8 +55,7 @@ REFUSED_WITH_REASON = dict.fromkeys(("-ffast-math", "-Ofast", "-funsafe-math-opt
 
 def artifact_key(text: str, flags: tuple[str, ...]) -> str:
     """Name of the artifact without ``.so``: sha256 of the canonical JSON of language, source and flags."""
-    canonical = json.dumps([NAME, text, list(flags)], separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return key_of(NAME, text, flags)
 
 
 async def compile(
@@ -80,7 +77,7 @@ async def compile(
         if native is not None:
             check_flags(native.flags, ALLOWED_FLAGS, REFUSED_WITH_REASON)
     except Refused as refused:
-        return _failed("", (), (refused.diagnostic,)), {}
+        return CompileReport(ok=False, language=NAME, compiler="", diagnostics=(refused.diagnostic,)), {}
     if native is None:
         return CompileReport(ok=True, language=NAME, compiler=""), {}
     compiler = await asyncio.to_thread(find_compiler, pool)
@@ -112,44 +109,17 @@ def _report(finished: Finished, compiler: Compiler, native: NativeSource, pool: 
         # Not the candidate's fault, and it would be every candidate's.
         raise OSError(errno.ENOSPC, "No space left on device")
     diagnostics = read_diagnostics(finished.output, SOURCE_FILE)
-    flags = BASE_FLAGS + native.flags
-    if finished.timed_out:
-        late = f"the compiler was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
-        diagnostics = (Diagnostic(severity="error", message=late), *diagnostics)
-    elif finished.returncode != 0 and not any(d.severity == "error" for d in diagnostics):
-        diagnostics = (_unexplained(finished), *diagnostics)
-    if finished.timed_out or finished.returncode != 0:
-        return _failed(str(compiler), flags, diagnostics, finished)
-    return CompileReport(
-        ok=True,
+    is_broken = finished.timed_out or finished.returncode != 0
+    if finished.timed_out or (is_broken and not has_errors(diagnostics)):
+        diagnostics = (unexplained(finished, pool), *diagnostics)
+    return report_of(
+        finished,
+        ok=not is_broken,
         language=NAME,
         compiler=str(compiler),
-        flags=flags,
+        flags=BASE_FLAGS + native.flags,
         diagnostics=diagnostics,
-        log=finished.output[-LOG_CHARACTERS:],
-        seconds=finished.seconds,
-        isolation=finished.isolation,
     )
-
-
-def _failed(
-    compiler: str, flags: tuple[str, ...], diagnostics: tuple[Diagnostic, ...], finished: Finished | None = None
-) -> CompileReport:
-    return CompileReport(
-        ok=False,
-        language=NAME,
-        compiler=compiler,
-        flags=flags,
-        diagnostics=diagnostics,
-        log="" if finished is None else finished.output[-LOG_CHARACTERS:],
-        seconds=0.0 if finished is None else finished.seconds,
-        isolation="" if finished is None else finished.isolation,
-    )
-
-
-def _unexplained(finished: Finished) -> Diagnostic:
-    last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
-    return Diagnostic(severity="error", message=f"the compiler ended with status {finished.returncode}: {last.strip()}")
 
 
 __all__ = ["ALLOWED_FLAGS", "BASE_FLAGS", "LOADER", "NAME", "artifact_key", "compile"]

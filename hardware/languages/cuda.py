@@ -5,8 +5,6 @@ __global__``, and loads and launches them with :data:`LOADER` (docs/cuda-candida
 """
 
 import asyncio
-import hashlib
-import json
 import os
 import platform
 import re
@@ -24,11 +22,11 @@ from ._cuda_loader import BASE_FLAGS, LOADER
 from ._cuda_request import Request, Result
 from ._gpu import compiler_limits, misfits, target_of
 from .artifact_cache import ArtifactCache
+from .reports import error, has_errors, key_of, report_of, unexplained
 
 NAME = "cuda"
 SUFFIX = ".cubin"
 MEDIA_TYPE = "application/x-cubin"
-LOG_CHARACTERS = 8000
 MOST_DIAGNOSTICS = 40
 _AHEAD = f"{__package__}._nvrtc_ahead"
 _ENVIRONMENT = ("PYTHONPATH", "CUDA_HOME")
@@ -48,8 +46,7 @@ _MESSAGE = re.compile(
 
 def artifact_key(text: str, flags: tuple[str, ...], target: str) -> str:
     """Name of the artifact without ``.cubin``: sha256 of the canonical JSON of language, source, flags and target."""
-    canonical = json.dumps([NAME, text, list(flags), target], separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return key_of(NAME, text, flags, target)
 
 
 def exact_target(target: str) -> str:
@@ -130,26 +127,26 @@ def _report(path: Path, finished: Finished, request: Request, pool: Pool, hardwa
         diagnostics = read_log(result.log)
     except (OSError, msgspec.DecodeError):
         result = Result()
-        diagnostics = (_unexplained(finished, pool),)
+        diagnostics = (unexplained(finished, pool, "NVRTC"),)
     if result.missing:
         raise PoolError(result.missing)
-    if not result.ok and not any(diagnostic.severity == "error" for diagnostic in diagnostics):
+    if not result.ok and not has_errors(diagnostics):
         message = next((line for line in result.log.splitlines() if line.strip()), "NVRTC gave no reason")
-        diagnostics = (Diagnostic(severity="error", message=message.strip()), *diagnostics)
+        diagnostics = (error(message.strip()), *diagnostics)
     diagnostics = (*diagnostics, *misfits(result.kernels, hardware))
     if result.unmeasured:
         diagnostics = (
             *diagnostics,
             Diagnostic(severity="warning", message=f"resources are unknown: {result.unmeasured}"),
         )
-    return CompileReport(
-        ok=result.ok and not any(diagnostic.severity == "error" for diagnostic in diagnostics),
+    return report_of(
+        finished,
+        ok=result.ok and not has_errors(diagnostics),
         language=NAME,
         compiler=f"nvrtc for {request.target}",
         flags=BASE_FLAGS + request.flags,
         diagnostics=diagnostics,
-        log=(result.log or finished.output)[-LOG_CHARACTERS:],
-        seconds=finished.seconds,
+        log=result.log,
         kernels=result.kernels,
         isolation="+".join(result.isolation),
     )
@@ -164,15 +161,6 @@ def read_log(log: str) -> tuple[Diagnostic, ...]:
         severity = "warning" if match["severity"] == "warning" else "error"
         diagnostics.append(Diagnostic(severity=severity, message=message, line=int(match["line"]) if here else 0))
     return tuple(dict.fromkeys(diagnostics))[:MOST_DIAGNOSTICS]
-
-
-def _unexplained(finished: Finished, pool: Pool) -> Diagnostic:
-    if finished.timed_out:
-        message = f"NVRTC was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
-    else:
-        last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
-        message = f"NVRTC ended with status {finished.returncode}: {last.strip()}"
-    return Diagnostic(severity="error", message=message)
 
 
 __all__ = ["ALLOWED_FLAGS", "BASE_FLAGS", "LOADER", "NAME", "artifact_key", "assembly", "compile", "intermediate"]

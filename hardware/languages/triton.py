@@ -5,9 +5,7 @@ a piece of Triton's cache. A candidate without the list is compiled by Triton it
 """
 
 import asyncio
-import hashlib
 import importlib.metadata
-import json
 import platform
 import tarfile
 import tempfile
@@ -22,17 +20,17 @@ from ._triton_children import compile_in_child
 from ._triton_runtime import prepare, unpack, use
 from ._triton_source import Request, Result
 from .artifact_cache import ArtifactCache
+from .reports import has_errors, key_of, report_of, unexplained
 
 NAME = "triton"
 SUFFIX = ".triton"
 MEDIA_TYPE = "application/x-tar"
 ARCHIVE = "kernels.tar"
-LOG_CHARACTERS = 8000
 
 
 def artifact_key(source: str, target: str) -> str:
     """Name of the artifact without ``.triton``: sha256 of the canonical JSON of language, file and target."""
-    return hashlib.sha256(json.dumps([NAME, source, target], separators=(",", ":")).encode()).hexdigest()
+    return key_of(NAME, source, target)
 
 
 async def compile(
@@ -108,30 +106,17 @@ def _report(
     result: Result | None, finished: Finished, compiler: str, request: Request, pool: Pool, hardware: HardwareFacts
 ) -> CompileReport:
     if result is None:
-        result = Result(diagnostics=(_unexplained(finished, pool),))
+        result = Result(diagnostics=(unexplained(finished, pool),))
     diagnostics = (*result.diagnostics, *misfits(result.kernels, hardware))
-    return CompileReport(
-        ok=finished.returncode == 0 and not any(diagnostic.severity == "error" for diagnostic in diagnostics),
+    return report_of(
+        finished,
+        ok=finished.returncode == 0 and not has_errors(diagnostics),
         language=NAME,
         compiler=compiler,
         flags=(request.target,),
         diagnostics=diagnostics,
-        log=finished.output[-LOG_CHARACTERS:],
-        seconds=finished.seconds,
         kernels=result.kernels,
-        isolation=finished.isolation,
     )
-
-
-def _unexplained(finished: Finished, pool: Pool) -> Diagnostic:
-    if finished.timed_out:
-        message = (
-            f"the compiler was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
-        )
-    else:
-        last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
-        message = f"the compiler ended with status {finished.returncode}: {last.strip()}"
-    return Diagnostic(severity="error", message=message)
 
 
 def _version() -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...schemas import Graph, HardwareFacts, Node, ProblemFacts
 from .roofline import FASTEST_ALLOWED, bandwidth_gbps, peak_gflops
-from .work import flops_of, refs
+from .work import flops_of, operands, refs
 
 BYTES_FACTOR = 2.0
 """The measured bandwidth may be too low by as much."""
@@ -85,7 +85,7 @@ def dense_operations(graph: Graph) -> int:
     nodes = {node.name: node for node in graph.nodes}
     users: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        for name in refs((*node.args, *node.kwargs.values())):
+        for name in operands(node):
             users.setdefault(name, []).append(node)
     products = (node for node in graph.nodes if node.op == "call" and node.target.startswith(_PRODUCTS))
     return sum(flops_of(node, nodes) for node in products if _is_dense(node, nodes) and _all_kept(node, users))

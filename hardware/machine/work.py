@@ -55,15 +55,20 @@ def refs(args: Iterable[Arg]) -> Iterator[str]:
             yield from refs(arg.items)
 
 
+def operands(node: Node) -> Iterator[str]:
+    """Names of all nodes that ``node`` refers to, in order."""
+    return refs((*node.args, *node.kwargs.values()))
+
+
 def uses(nodes: Iterable[Node]) -> Counter[str]:
     """How often nodes refer to each of them."""
-    return Counter(name for node in nodes for name in refs((*node.args, *node.kwargs.values())))
+    return Counter(name for node in nodes for name in operands(node))
 
 
 def _users(graph: Graph) -> dict[str, list[Node]]:
     users: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        for name in dict.fromkeys(refs((*node.args, *node.kwargs.values()))):
+        for name in dict.fromkeys(operands(node)):
             users.setdefault(name, []).append(node)
     return users
 
@@ -99,7 +104,7 @@ def _read_bytes(node: Node, users: list[Node]) -> int:
 def _write_bytes(graph: Graph, by_name: dict[str, Node]) -> int:
     total = 0
     output = graph.nodes[-1]
-    for name in dict.fromkeys(refs((*output.args, *output.kwargs.values()))):
+    for name in dict.fromkeys(operands(output)):
         node = by_name[name]
         if not node.values or _base(node, by_name).op in ("input", "param"):
             continue

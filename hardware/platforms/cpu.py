@@ -1,6 +1,5 @@
 """The processor of this machine."""
 
-import importlib.metadata
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from ..machine.cpu_facts import (
     usable_cores,
     vector_bytes,
 )
+from ..machine.gpu_peaks import installed
 from ..machine.peaks import measured_peaks
 
 NAME = "cpu"
@@ -41,15 +41,7 @@ def detect(pool: Pool, home: Path, *, refresh: bool = False) -> HardwareFacts:
         peak_gflops=0.0,
         huge_pages=transparent_huge_pages(),
         compilers=tuple(str(compiler) for compiler in find_compilers(pool)),
-        torch=_torch_version(),
+        torch=installed("torch"),
     )
     peaks = measured_peaks(pool, unmeasured, home, refresh=refresh)
     return replace(unmeasured, copy_gbps=peaks.copy_gbps, peak_gflops=peaks.peak_gflops, bandwidths=peaks.bandwidths)
-
-
-def _torch_version() -> str:
-    # The metadata, because importing torch takes seconds.
-    try:
-        return importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return ""

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from . import sandbox, wire
 from .messages import Done
+from .namespaces import leave_network
 from .scratch import Scratch
 
 START_SECONDS = 120.0
@@ -38,7 +39,7 @@ def serve(descriptor: int, orders: type[Any], load: Callable[[], Child]) -> None
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Before anything is loaded: a process with threads may not leave its user namespace.
-    layers = sandbox.leave_network()
+    layers = leave_network()
     # What is imported stays: to look for garbage in it again and again would take a fifth of the CPU time.
     gc.disable()
     child = load()

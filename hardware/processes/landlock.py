@@ -156,6 +156,3 @@ def _call(number: int, *arguments: object) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"landlock: {os.strerror(code)}")
     return result
-
-
-__all__ = ["readable", "version", "wall_in"]

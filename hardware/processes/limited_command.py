@@ -70,6 +70,12 @@ class Finished:
     isolation: str = ""
     """Layers in force, as ``process+netns+toolroot``; empty if none was asked for or is to be had."""
 
+    @property
+    def last_line(self) -> str:
+        """The last line that it printed, which mostly says why it failed."""
+        lines = (line.strip() for line in reversed(self.output.splitlines()))
+        return next(filter(None, lines), "it printed nothing")
+
 
 async def run_limited(
     argv: Sequence[str],

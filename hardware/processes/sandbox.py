@@ -14,7 +14,6 @@ from pathlib import Path
 from . import landlock, linux, seccomp
 from .hiding import hide_records
 from .messages import HOST, Spawn
-from .namespaces import leave_network
 
 SCRATCH_BYTES = 1 << 30
 MOST_FILE_BYTES = 16 << 30
@@ -112,6 +111,3 @@ def _address_space() -> int:
     except OSError:
         return 4 << 30
     return pages * resource.getpagesize()
-
-
-__all__ = ["ProcessSpaces", "leave_network", "limit", "separate_files", "wall_in"]

@@ -96,6 +96,3 @@ def _isolation(passes: Mapping[str, Standby]) -> str:
     if len(set(isolations.values())) <= 1:
         return next(iter(isolations.values()), "")
     return ", ".join(f"{NAMES[mode]} {layers}" for mode, layers in isolations.items())
-
-
-__all__ = ["NAMES", "NOTHING", "log_of", "merged", "put_together", "short_name"]

@@ -4,16 +4,3 @@ from .manifest import FileEntry, LogEntry, Manifest, ProblemEntry
 from .rows import DpoRow, GrpoRow, SftRow
 from .scrub import Scrubber
 from .write import FORMATS, write_export
-
-__all__ = [
-    "FORMATS",
-    "DpoRow",
-    "FileEntry",
-    "GrpoRow",
-    "LogEntry",
-    "Manifest",
-    "ProblemEntry",
-    "Scrubber",
-    "SftRow",
-    "write_export",
-]

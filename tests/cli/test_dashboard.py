@@ -10,7 +10,7 @@ from rich.console import Console
 import given
 from kernelswarm.cli.display import live, terminal
 from kernelswarm.cli.display.dashboard import Dashboard
-from kernelswarm.cli.display.live import Lines, Silent, open_display, time_text
+from kernelswarm.cli.display.live import Lines, open_display, time_text
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     DEADLINE,
@@ -27,6 +27,7 @@ from kernelswarm.schemas import (
     StopRequested,
     Verdict,
 )
+from kernelswarm.sessions.spectator import Spectator
 
 BASELINES = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
 FIRST_DIAGNOSED = 7
@@ -91,10 +92,10 @@ def test_it_shows_the_path_to_the_best_and_why_others_failed() -> None:
     assert "closed; writing down what was learned" in shown
 
 
-@pytest.mark.parametrize(("quiet", "kind"), [(True, Silent), (False, Lines)])
+@pytest.mark.parametrize(("quiet", "kind"), [(True, Spectator), (False, Lines)])
 def test_without_a_screen_there_are_plain_lines_or_nothing(quiet: bool, kind: type) -> None:
     with open_display(quiet=quiet) as display:
-        assert isinstance(display, kind)
+        assert type(display) is kind
 
 
 def test_a_screen_gets_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +116,7 @@ def test_what_is_said_after_the_dashboard_is_printed(
 
 
 @pytest.mark.parametrize("display", [Lines(), Dashboard(lambda: 0.0)], ids=["lines", "dashboard"])
-def test_an_author_that_gets_no_more_nodes_is_told(capsys: pytest.CaptureFixture[str], display: live.Display) -> None:
+def test_an_author_that_gets_no_more_nodes_is_told(capsys: pytest.CaptureFixture[str], display: Spectator) -> None:
     event = AuthorBenched(author="openai", reason="the answer is empty", failures=3)
     display.show(given.envelope_of(event), event)
     assert " ".join(capsys.readouterr().err.split()) == (

@@ -11,7 +11,8 @@ import torch
 from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture.capture import capture, count_work
+from kernelswarm.hardware.capture.capture import capture
+from kernelswarm.hardware.machine.work import count_work
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, StateFact
 
 Maker = Callable[[], list[Any]]

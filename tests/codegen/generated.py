@@ -17,7 +17,8 @@ from operators import CASES
 
 from kernelswarm.codegen.cpp.candidate import generate
 from kernelswarm.codegen.ir.tunables import settings
-from kernelswarm.hardware.capture.capture import capture, count_work
+from kernelswarm.hardware.capture.capture import capture
+from kernelswarm.hardware.machine.work import count_work
 from kernelswarm.schemas import InputFact, ProblemFacts
 
 

@@ -10,7 +10,7 @@ from kernelswarm.codegen import Exhausted, Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import generate
 from kernelswarm.codegen.cpp.features import features_of
-from kernelswarm.codegen.cpp.mutations import CPP_MUTATIONS, cpp_mutations
+from kernelswarm.codegen.cpp.mutations import CPP_MUTATIONS
 from kernelswarm.codegen.ir.error_bounds import ErrorBounds
 from kernelswarm.codegen.ir.poly import divide, poly, product, variable
 from kernelswarm.codegen.ir.printing import python_poly
@@ -290,7 +290,7 @@ def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
 def test_mutations_stay_inside_the_domains(action):
     tunables = tunables_of(graphs.softmax())
     start = complete({}, tunables)
-    for config in cpp_mutations(action, start, tunables):
+    for config in CODEGEN_BACKENDS["cpp"].mutations(action, start, tunables):
         assert config != start
         assert all(config[name] in tunables[name] for name in config)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .base import Algorithm
 
-__all__ = ["ALGORITHMS"]
-
 # Right for any distribution: the cell is a monotone function of the key, so a boundary in an earlier cell is smaller
 # and one in a later cell is larger than the query; only the query's own cell is searched, by halving.
 _GRID = """\

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .base import Algorithm
 
-__all__ = ["ALGORITHMS"]
-
 _BINARY = """\
 template <bool RIGHT, typename K> static inline int64_t ks_lookup_one(const K* table, int64_t n, K v) {
   if (n <= 0) return 0;

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["PRELUDE", "Level", "Scale", "Snippet"]
-
 Level = Literal["libm", "accurate", "fast", "short"]
 """`libm` calls std::, `accurate` stays under two ulp (three where there is a quotient), `fast` under about four (six
 for erf) and takes results next to zero as zero, `short` holds for moderate arguments only: its reductions leave out

@@ -9,8 +9,6 @@ import re
 
 from .base import Level, Snippet
 
-__all__ = ["SNIPPETS"]
-
 
 def _float(name: str, expression: str) -> str:
     return (

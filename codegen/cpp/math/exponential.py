@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .base import Level, Snippet
 
-__all__ = ["SNIPPETS"]
-
 # 0x1.8p23 + n keeps the integer n in the low bits of the float: rounding and conversion in one addition.
 EXP_OF_REST = """\
   float p = 0x1.6a234ep-10f;

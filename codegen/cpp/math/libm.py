@@ -6,8 +6,6 @@ import math
 
 from .base import Level, Scale, Snippet
 
-__all__ = ["SNIPPETS", "TWO_ARGUMENTS"]
-
 _DIRECT = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1"),
     *("lgamma", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .base import Level, Snippet
 
-__all__ = ["SNIPPETS"]
-
 _POLYNOMIAL = """\
 KS_INLINE float ks_log1p_cubic(float f) {  // (log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1]
   float p = -0x1.38b4ecp-4f;

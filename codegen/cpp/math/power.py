@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .base import Level, Snippet
 
-__all__ = ["SNIPPETS"]
-
 _POW = """\
 KS_INLINE double ks_pow_log2(double x) {  // of a float's magnitude, so never subnormal here; relative error 2^-46
   int64_t i = (int64_t)ks_bits(x) - 0x3fe6a09e667f3bcdLL;

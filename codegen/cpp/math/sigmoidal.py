@@ -5,8 +5,6 @@ from __future__ import annotations
 from .base import Level, Snippet
 from .exponential import EXP_OF_REST
 
-__all__ = ["SNIPPETS"]
-
 _TANH = """\
 KS_INLINE float ks_tanh_accurate(float x) {
   float a = std::fabs(x);

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from .base import Level, Snippet
 
-__all__ = ["SNIPPETS"]
-
 _FULL_TURN = int("6487ed5110b4611a62633145c06e0e68948127044533e63a0105df531d89cd913", 16)
 """2 pi in units of 2^-256."""
 

@@ -12,6 +12,7 @@ import torch
 
 from ....schemas import Graph, InputFact, ProblemError, ProblemFacts, Ref, ShapeFacts, Work
 from ...machine.floors import dense_operations
+from ...machine.work import count_work
 from ...processes.messages import HOST, Spawn
 from ..calls.answering import Refused, attempt, serve_commands
 from ..calls.backward import differentiated
@@ -206,10 +207,10 @@ def _captured(
         if not reference.backward:
             graph = capture.capture(reference.forward, inputs, names)
             elsewhere = capture.capture_elsewhere(reference.forward, graph, others, names)
-            return Captured(graph, None, capture.count_work(graph), elsewhere=elsewhere)
+            return Captured(graph, None, count_work(graph), elsewhere=elsewhere)
         graph = capture.capture(reference.forward, inputs[:-1], names[:-1])
         joint, gradients = capture.capture_backward(reference.forward, differentiated, inputs, names)
-        return Captured(graph, gradients, capture.count_work(joint))
+        return Captured(graph, gradients, count_work(joint))
     except ProblemError as error:
         return Captured(error=str(error))
 

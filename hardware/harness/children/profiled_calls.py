@@ -20,6 +20,7 @@ from typing import Any
 from ....schemas import ProblemFormat
 from ...processes import linux, sandbox, wire
 from ...processes.messages import HOST, Failure, Spawn
+from ...processes.namespaces import leave_network
 from ...profilers.messages import Inspect, Loaded, Measure, Measured, Question, Warm, WarmUp
 from ..messages.commands import Values
 
@@ -43,7 +44,7 @@ def main(address: str, mode: str, doors: str, device: str, target: str, cache: s
     module is kept in ``cache``.
     """
     # Before torch: a process with threads may not leave its user namespace. Nsight Compute needs the network still.
-    left = sandbox.leave_network() if doors == "closed" and mode != "counters" else ()
+    left = leave_network() if doors == "closed" and mode != "counters" else ()
     import torch
 
     from ..calls.answering import Refused, attempt
