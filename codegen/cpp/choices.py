@@ -4,9 +4,53 @@ the others."""
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..ir.build import const
 from ..ir.poly import ONE, Poly
 from ..ir.scalar import Scalar, rewrite
 from .passes_types import Item
+
+Path = tuple[tuple[Scalar, int], ...]
+"""Choices by position that lead to a value, the outermost first, and which part of each is taken."""
+
+_UNNAMED: Path = ((const(0, "bool"), -1),)
+"""Of what is needed in several parts, or where something else decides."""
+
+
+def guarded(
+    items: list[Item], wanted: Callable[[Scalar], bool], varies: Callable[[frozenset[str]], bool]
+) -> dict[str, Scalar]:
+    """Values to compute ahead, by key: each where it is needed only, and 0 elsewhere.
+
+    A part of a choice by position may read only where it is taken: its index is outside of memory at other places.
+    What is needed in several parts, or by a choice on names that ``varies``, is left where it is.
+    """
+    paths: dict[str, Path] = {}
+    stack: list[tuple[Scalar, Path]] = [(item.value, ()) for item in items]
+    while stack:
+        node, path = stack.pop()
+        before = paths.get(node.key, path)
+        shorter, longer = sorted((before, path), key=len)
+        path = shorter if longer[: len(shorter)] == shorter else _UNNAMED
+        if paths.get(node.key) == path:
+            continue
+        paths[node.key] = path
+        is_choice = node.op == "piecewise" and path != _UNNAMED
+        is_named = is_choice and not any(varies(p.names) for p in node.polys)
+        for place, operand in enumerate(node.operands()):
+            is_part = is_choice and place < len(node.args)
+            stack.append((operand, path if not is_part else (*path, (node, place)) if is_named else _UNNAMED))
+    nodes = (node for item in items for node in item.value.walk() if wanted(node))
+    values = {node.key: _behind(node, paths[node.key]) for node in nodes if paths[node.key] != _UNNAMED}
+    below = {b.key for key, value in values.items() for b in value.walk() if b.key != key}
+    return {key: value for key, value in values.items() if key not in below}
+
+
+def _behind(value: Scalar, path: Path) -> Scalar:
+    """``value`` behind the choices that lead to it."""
+    for piece, part in reversed(path):
+        args = tuple(value if place == part else const(0, value.dtype) for place in range(len(piece.args)))
+        value = Scalar("piecewise", value.dtype, args, piece.polys)
+    return value
 
 
 def choice_along(items: list[Item], variable: str) -> Scalar | None:

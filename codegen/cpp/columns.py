@@ -4,6 +4,7 @@ from ..ir.loops import Accumulation, Kernel
 from ..ir.poly import product
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
+from .choices import guarded
 from .parallel import nest, shares, simd, team, tiled
 from .passes import after_all_rows, combine_text, start_value, store_line
 from .passes_types import Item, indent
@@ -71,23 +72,20 @@ class _Columns:
     def _hoist(self, items: list[Item]) -> tuple[list[Item], list[str]]:
         """Costly values of a column that do not depend on the reduced dimensions: computed once for each column."""
         inner = set(self.inner)
-        nodes: dict[str, Scalar] = {}
-        for item in items:
-            for node in item.value.walk():
-                depends = any(name.startswith("@") for name in node.names)
-                if depends and not node.names & inner and node.cost >= 4 and node.op != "result":
-                    nodes[node.key] = node
-        below = {k for n in nodes.values() for b in n.walk() for k in [b.key] if b.key != n.key and k in nodes}
-        top = [node for key, node in nodes.items() if key not in below]
+
+        def wanted(node: Scalar) -> bool:
+            depends = any(name.startswith("@") for name in node.names)
+            return depends and not node.names & inner and node.cost >= 4 and node.op != "result"
+
         lines: list[str] = []
         names: dict[str, Scalar] = {}
-        for node in top:
+        for key, node in guarded(items, wanted, lambda names: bool(names & inner)).items():
             name = f"column{len(self.hoisted)}"
             self.hoisted.append(node)
             text = self._body([Item(node, keep=name)])
             tile, t = self.settings.tile, ctype(node.dtype)
             lines += [f"{t} {name}_acc[{tile}];", *self._columns(text)]
-            names[node.key] = Scalar("result", node.dtype, data=name)
+            names[key] = Scalar("result", node.dtype, data=name)
             self.scope.results[name] = f"{name}_acc[j]"
 
         def change(node: Scalar) -> Scalar | None:
@@ -101,28 +99,26 @@ class _Columns:
         The compiler does not move the check of an index out of the loop, and vectorises none with it in.
         """
         inner = set(self.inner)
-        nodes = {
-            node.key: node
-            for item in items
-            for node in item.value.walk()
-            if node.names & inner
-            and self.column not in node.names
-            and not any(name.startswith("@") for name in node.names)
-            and node.op in ("load", "wrap", "search", "segment")
-        }
-        below = {b.key for node in nodes.values() for b in node.walk() if b.key != node.key}
-        top = [node for key, node in nodes.items() if key not in below]
-        if not top:
+
+        def varies(names: frozenset[str]) -> bool:
+            return self.column in names or any(name.startswith("@") for name in names)
+
+        def wanted(node: Scalar) -> bool:
+            is_step = bool(node.names & inner) and not varies(node.names)
+            return is_step and node.op in ("load", "wrap", "search", "segment")
+
+        nodes = guarded(items, wanted, varies)
+        if not nodes:
             return items, []
         self.scope.enter_elements()
-        self.scope.count(top)
+        self.scope.count(list(nodes.values()))
         names: dict[str, Scalar] = {}
         lines = self.scope.lines[ELEMENT]
-        for node in top:
+        for key, node in nodes.items():
             name = f"step{len(self.stepped)}"
             self.stepped.append(node)
             lines.append(f"const {ctype(node.dtype)} {name} = {self.scope.text(node)};")
-            names[node.key] = Scalar("result", node.dtype, data=name)
+            names[key] = Scalar("result", node.dtype, data=name)
             self.scope.results[name] = name
         return [Item(rewrite(i.value, lambda node: names.get(node.key)), i.accumulation, i.store) for i in items], lines
 

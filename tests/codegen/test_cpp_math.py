@@ -196,8 +196,21 @@ def test_two_arguments(built, name, exact):
         if exact is None:
             rest = np.fmod(x, y)
             exact = lambda x, y: np.where((rest != 0) & ((y < 0) != (rest < 0)), rest + y, rest)  # noqa: E731
-        held = ~(np.abs(x.astype(np.float64) / y) >= 2.0**53) | ("mod" not in name and name != "remainder") | (y == 0)
-        np.testing.assert_array_equal(got[held], exact(x, y)[held])
+        np.testing.assert_array_equal(got, exact(x, y))
+
+
+def test_remainders_of_quotients_of_any_size(built):
+    """Beyond quotients of 2^53 the first step leaves more than the divisor."""
+    draw = np.random.default_rng(7)
+    exponents = draw.integers(-149, 128, (2, 200_000))
+    x, y = (draw.uniform(-2, 2, 200_000) * np.exp2(n.astype(np.float64)) for n in exponents)
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    y[::7] = x[::7] * np.float32(2**-9)
+    with np.errstate(all="ignore"):
+        rest = np.fmod(x, y)
+        np.testing.assert_array_equal(call(built[0], "fmod", "accurate", x, y), rest)
+        signed = np.where((rest != 0) & ((y < 0) != (rest < 0)), rest + y, rest)
+        np.testing.assert_array_equal(call(built[0], "remainder", "accurate", x, y), signed)
 
 
 def test_floor_division_rounds_down(built):

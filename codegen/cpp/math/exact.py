@@ -54,21 +54,21 @@ template <int N, typename T> KS_INLINE T ks_powi_accurate(T x) {  // x^N by repe
 }
 """
 
-# A quotient of floats fits into double with 29 bits to spare and the fma leaves no error: one step is exact up to
-# |a / b| = 2^53. The estimate can be one too far; the sign of the rest tells.
-_FMOD = """\
-KS_INLINE float ks_fmod_accurate(float a, float b) {  // exact for |a / b| < 2^53
+# The quotient of floats is up to 2^277. Each step of an estimate in double takes its upper 51 bits off, and the fma
+# leaves no error: what is left has fewer bits than a double. The last estimate can be one too far; the sign tells.
+_FMOD_STEP = "  r = ks_fma(-std::trunc(r * inverse), y, r);\n"
+_FMOD = f"""\
+KS_INLINE float ks_fmod_accurate(float a, float b) {{
   double x = std::fabs((double)a), y = std::fabs((double)b);
-  double q = std::trunc(x / y);
-  double r = ks_fma(-q, y, x);
-  r = r < 0.0 ? r + y : r;
+  double inverse = 1.0 / y, r = x;
+{6 * _FMOD_STEP}  r = r < 0.0 ? r + y : r;
   r = r >= y ? r - y : r;
   float m = std::copysign((float)r, a);
   m = y == (double)INFINITY ? a : m;
   return x == (double)INFINITY ? NAN : m;
-}
-KS_INLINE double ks_fmod_accurate(double a, double b) { return std::fmod(a, b); }
-template <typename T> KS_INLINE T ks_fmod_accurate(T a, T b) { return (T)(a % b); }
+}}
+KS_INLINE double ks_fmod_accurate(double a, double b) {{ return std::fmod(a, b); }}
+template <typename T> KS_INLINE T ks_fmod_accurate(T a, T b) {{ return (T)(a % b); }}
 """
 
 _FMOD_SHORT = """\
@@ -137,9 +137,9 @@ SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("fmax", "accurate"): Snippet(_extreme("fmax", ">", "b"), 0.0, note="the number if one is NaN"),
     ("fmin", "accurate"): Snippet(_extreme("fmin", "<", "b"), 0.0, note="the number if one is NaN"),
     ("relu", "accurate"): Snippet(_same("relu", "x < T(0) ? T(0) : x", "T x"), 0.0, note="keeps NaN"),
-    ("fmod", "accurate"): Snippet(_FMOD, 0.0, note="|a / b| < 2^53 for float"),
+    ("fmod", "accurate"): Snippet(_FMOD, 0.0),
     ("fmod", "short"): Snippet(_FMOD_SHORT, 0.0, note="|a / b| < 2^22 for float"),
-    ("remainder", "accurate"): Snippet(_remainder("accurate"), 0.5, _FMOD_NEED, note="|a / b| < 2^53 for float"),
+    ("remainder", "accurate"): Snippet(_remainder("accurate"), 0.5, _FMOD_NEED),
     ("remainder", "short"): Snippet(_remainder("short"), 0.5, (("fmod", "short"),), note="|a / b| < 2^22 for float"),
-    ("floor_div", "accurate"): Snippet(_floor_div("accurate"), 0.0, _FMOD_NEED, note="|a / b| < 2^53 for float"),
+    ("floor_div", "accurate"): Snippet(_floor_div("accurate"), 0.0, _FMOD_NEED),
 }
