@@ -82,6 +82,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(timed.partition("::")[0] == name for timed in TIMED) else True
 
 
+# A test that compiles with Inductor compiles a kernel or two: precompiled headers, processes that compile, and programs
+# that ask what this processor has would take many times as long. Devices do not inherit this.
+os.environ |= {
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "TORCHINDUCTOR_VEC_ISA_OK": "1",
+}
+
 # Homes of tests are no neighbours of each other: what is timed runs alone.
 os.environ["KERNELSWARM_LEASES"] = "leases"
 

@@ -1,15 +1,15 @@
-"""torch.compile as a baseline. Slow (it compiles), hence alone."""
+"""torch.compile as a baseline. Slow (it compiles), hence alone.
+
+What imports the compiler is imported where it is used: each worker that collects this file would pay two CPU seconds.
+"""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch._dynamo.utils
-from torch._inductor.fx_passes import pad_mm
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.children.baseline import until_it_runs
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -49,9 +49,13 @@ class Counts(torch.nn.Module):
 
 
 async def test_a_compiled_graph_is_there_before_its_first_call_and_has_not_run() -> None:
+    from torch._dynamo.utils import counters
+
+    from kernelswarm.hardware.harness.children.baseline import until_it_runs
+
     model, x = Counts(), torch.randn(64)
     call = torch.compile(model, dynamic=False)
-    graphs = torch._dynamo.utils.counters["stats"]
+    graphs = counters["stats"]
     before = graphs["unique_graphs"]
     with torch.no_grad():
         until_it_runs(call, [x])
@@ -62,6 +66,10 @@ async def test_a_compiled_graph_is_there_before_its_first_call_and_has_not_run()
 
 
 async def test_what_decides_how_a_graph_is_compiled_does_not_run_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.fx_passes import pad_mm
+
+    from kernelswarm.hardware.harness.children.baseline import until_it_runs
+
     def passes(*arguments: Any, **options: Any) -> Any:
         pad_mm.get_do_bench()
         raise AssertionError("it runs")
