@@ -105,6 +105,7 @@ async def test_a_refusal_costs_the_sentence_of_the_page(what: str, tmp_path: Pat
     assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_form_that_agents_are_shown_is_a_problem_and_has_every_name(tmp_path: Path, device: Device) -> None:
     (example,) = [block for block in re.findall(r"```python\n(.*?)```", agent_brief(), re.S) if "shapes =" in block]
     path = tmp_path / "shown.py"
