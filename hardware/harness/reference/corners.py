@@ -7,6 +7,7 @@ with a gradient stays as visible as without corners.
 """
 
 import math
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ NEAR = 16.0
 """Epsilons of the typical number from a corner: sums of thousands are off by a few, in each layer."""
 MOST = 48
 """Corners: what each does to the gradients is computed in a run of its own, if a candidate is wrong without them."""
+MOST_SECONDS = 120.0
+"""Of these runs together, as long as the first says: a comparison may take five minutes."""
 COMPARED = 1 << 22
 """Numbers of gradients that are looked at to tell sides apart."""
 _DRAWS = 6
@@ -205,8 +208,11 @@ class Sides:
             TooManyCorners: sides cannot be told apart.
         """
         self._precise, self._tolerance = precise, tolerance
+        began = time.monotonic()
         with Corners(near=NEAR * epsilon) as corners:
             self._oracle = precise(0.0, 0)
+        if (time.monotonic() - began) * len(corners.corners) > MOST_SECONDS:
+            raise TooManyCorners("a run for each of them takes too long")
         self.corners = corners.corners
         with Corners(self.corners) as chosen:
             answers = native()
