@@ -11,8 +11,10 @@ from kernelswarm.hardware.harness.messages.commands import Open
 from kernelswarm.hardware.harness.reference.problem import ReferenceProblem, open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.reference.validity import changed
+from kernelswarm.hardware.harness.tensors.bounds import Tolerance
 from kernelswarm.hardware.harness.tensors.compare import Target
 from kernelswarm.hardware.harness.tensors.flat import chunks_of, flat
+from kernelswarm.hardware.harness.tensors.right_answer import RightAnswer
 from kernelswarm.schemas import ProblemFormat
 
 STEPS = """
@@ -126,3 +128,15 @@ def test_a_problem_s_own_inputs_may_hold_equal_numbers(opened: Opened, seed: int
     gates, counts = routed(logits, k, first)
     gates[tied] *= 100.0
     assert passes(targets, [gates, counts])[0] is False
+
+
+def test_each_answer_is_compared_once_where_nothing_jumps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making a case compared a shaken answer three times, and what is right with itself."""
+    precise = torch.randn(4096, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    native, other, *moved = (precise * (1 + share * 2.0**-24) for share in (1, -1, 2, -2, 3))
+    compared: list[int] = []
+    errors_of = RightAnswer._errors_of
+    monkeypatch.setattr(RightAnswer, "_errors_of", lambda *given: compared.append(1) or errors_of(*given))
+    target = RightAnswer(native.float(), precise, Tolerance(), moved[:2], other.float(), far=[moved[2]], epsilons=32.0)
+    assert len(compared) == 5 and not target.jumps
+    assert 0 < target.reference_error < 2.0**-22 and 0 < target.sensitivity < 2.0**-22

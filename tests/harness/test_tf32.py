@@ -217,7 +217,7 @@ def test_gradients_in_tf32_are_right_or_not_asked_for(opened: Opened, name: str)
         with pytest.raises(InvalidVariant, match="jump where its convolutions run in TF32"):
             gradient_case(reference, "main", 1)
         return
-    arguments, answers, parameters, _ = gradient_case(reference, "main", 1)
+    arguments, answers, parameters, *_ = gradient_case(reference, "main", 1)
     reference.restart()
     with other_kernels.ConvolutionsInTF32():
         gradients = followed(reference.call, parameters_of(reference.call))(*arguments)

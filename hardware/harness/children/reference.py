@@ -1,5 +1,6 @@
 """The reference's process: draws inputs, knows what is right, compares. It sees outputs, never the candidate's code."""
 
+import itertools
 import math
 import os
 import socket
@@ -20,6 +21,7 @@ from ..calls.state import roles
 from ..inputs.variants import GRADIENTS, NORMAL
 from ..messages.batch import Draw, Drawn
 from ..messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Values
+from ..reference.corners import Sides
 from ..reference.effects import called
 from ..reference.gradients import PASSES, gradient_case
 from ..reference.precision import Answer, step_for, suspected
@@ -31,7 +33,7 @@ from ..reference.validity import TOO_SLOW, InvalidVariant, Usual, changed, elsew
 from ..reference.wrong_answers import distances, passing
 from ..tensors import values
 from ..tensors.compare import Target
-from ..tensors.output_transfer import written
+from ..tensors.output_transfer import Written, written
 from ..tensors.tensor_placement import TensorDevice, current_device, set_device, to_device
 
 
@@ -69,6 +71,8 @@ class _Reference:
         self._reference: ReferenceProblem | None = None
         self._problem: Open | None = None
         self._cases: dict[int, list[Target]] = {}
+        self._sides: dict[int, Sides] = {}
+        """Of cases of gradients with numbers beside corners."""
         self._published: dict[int, Published | None] = {}
         self._took: dict[str, float] = {}
         """How long the last case on the problem's own inputs took to make, by shape, seconds."""
@@ -135,9 +139,12 @@ class _Reference:
         assert self._reference is not None
         if not command.again and is_slow(PASSES * self._took.get(command.shape, 0.0)):
             raise InvalidVariant(TOO_SLOW)
-        inputs, targets, parameters, labels = gradient_case(self._reference, command.shape, command.seed)
+        inputs, targets, parameters, labels, sides = gradient_case(self._reference, command.shape, command.seed)
         packed, file = values.pack(inputs)
         self._cases[command.case] = targets
+        self._sides.pop(command.case, None)
+        if sides is not None:
+            self._sides[command.case] = sides
         answer = CaseMade(
             inputs=packed,
             # Autograd gives expanded ones, and copies them where they add up.
@@ -224,21 +231,28 @@ class _Reference:
         """The worst output; the first that is wrong, if one is."""
         # A call that was timed may hand over its outputs without the state.
         targets = self._cases[command.case][: len(command.outputs)]
+        with written(descriptors[0], _end_of(targets)) as file:
+            result = self._compared(command, targets, file)
+            if result.ok or command.case not in self._sides:
+                return result
+            others = self._sides[command.case].explain(_all_written(targets, file))
+            return result if others is None else self._compared(command, others, file)
+
+    def _compared(self, command: Compare, targets: Sequence[Target], file: Written) -> Compared:
         position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
         other, is_published = self._published.get(command.case), True
-        with written(descriptors[0], _end_of(targets)) as file:
-            for index, (target, output) in enumerate(zip(targets, command.outputs, strict=True)):
-                if not target.is_judged:
-                    position = target.after(position)
-                    continue
-                begin, target.where_finite = position, command.where_finite
-                result, position = target.compare(output, file, position, index, command.allowance * target.bound)
-                if not result.ok:
-                    return result
-                if other is not None and target.kind == "tensor":
-                    is_published = is_published and other.accepts(index, target.read(file, begin))
-                if index == 0 or _share(result) > _share(worst):
-                    worst = result
+        for index, (target, output) in enumerate(zip(targets, command.outputs, strict=True)):
+            if not target.is_judged:
+                position = target.after(position)
+                continue
+            begin, target.where_finite = position, command.where_finite
+            result, position = target.compare(output, file, position, index, command.allowance * target.bound)
+            if not result.ok:
+                return result
+            if other is not None and target.kind == "tensor":
+                is_published = is_published and other.accepts(index, target.read(file, begin))
+            if index == 0 or _share(result) > _share(worst):
+                worst = result
         return worst if other is None else msgspec.structs.replace(worst, published=is_published)
 
     def explain(self, command: Explain, descriptors: list[int]) -> Explained:
@@ -282,6 +296,11 @@ def _written(targets: list[Target], index: int, file: int) -> Answer:
     with written(file, _end_of(targets)) as outputs:
         got, oracle = targets[index].written(outputs, _end_of(targets[:index]), step)
     return Answer(got, oracle, targets[index].dtype, step)
+
+
+def _all_written(targets: Sequence[Target], file: Written) -> list[torch.Tensor]:
+    ends = itertools.accumulate(targets, lambda end, target: target.after(end), initial=0)
+    return [target.whole(file, begin) for target, begin in zip(targets, ends, strict=False)]
 
 
 def _is_reordered(targets: list[Target], index: int, file: int, inputs: list[Any]) -> bool:

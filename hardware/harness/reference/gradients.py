@@ -19,13 +19,14 @@ from ..tensors import values
 from ..tensors.bounds import read_tolerance
 from ..tensors.compare import Target
 from ..tensors.tensor_placement import to_device
+from .corners import Answers, Sides, TooManyCorners
 from .other_kernels import run_in_tf32
 from .problem import ReferenceProblem
 from .targets import FEW_SHAKES, epsilon_of, far_share
 from .validity import InvalidVariant
 
 Call = Callable[..., Any]
-_Drawn = tuple[list[Any], list[Target], list[str], list[str]]
+_Drawn = tuple[list[Any], list[Target], list[str], list[str], Sides | None]
 
 MOST_BYTES = 32 << 20
 """Of the inputs: gradients are checked on small ones only."""
@@ -33,8 +34,9 @@ DRAWS = 3
 """Of inputs, at most. The gradient of a ReLU jumps where a number lies beside zero, that of a maximum where one lies
 beside another: an honest kernel falls on the other side of one in thousands of such inputs. On most draws none does."""
 LOOKED_AT_BYTES = 1 << 20
-"""Of inputs and parameters: of larger ones one draw is taken, and nobody looks for what jumps. Of millions of numbers
-some always do, and with them every weight before them; a ResNet block took 67 s instead of 22."""
+"""Of inputs and parameters, where sides of corners cannot be told apart (:mod:`.corners`): of larger ones one draw is
+taken, and nobody looks for what jumps. Of millions of numbers some always do, and with them every weight before them; a
+ResNet block took 67 s instead of 22."""
 PASSES = 8
 """How many calls taking the gradients costs, about."""
 _MIXED = 2.0
@@ -165,7 +167,8 @@ def parameters_of(model: Any) -> dict[str, torch.Tensor]:
 
 
 def gradient_case(reference: ReferenceProblem, shape: str, seed: int) -> _Drawn:
-    """Inputs and cotangents, the right gradients, names of the parameters and what each gradient is.
+    """Inputs and cotangents, the right gradients, names of the parameters and what each gradient is; and where some
+    numbers lie beside corners, what is right on their other sides.
 
     Raises:
         InvalidVariant: the reference has no gradients there, or none that can be told from wrong ones.
@@ -213,18 +216,31 @@ def _case(reference: ReferenceProblem, shape: str, seed: int, find_jumps: bool) 
     outputs = forward(*values.mapped(inputs, torch.clone))
     arguments = [*inputs, to_device(list(backward.cotangents(outputs, seed)))]
     parameters = parameters_of(forward)
-    native = followed(forward, parameters)(*arguments)
-    permitted = run_in_tf32(lambda: followed(forward, parameters)(*arguments)) or [None] * len(native)
-    epsilon = epsilon_of(native)
+    names = list(parameters), list(labels(_names(reference, inputs), list(parameters)))
+    tolerance = read_tolerance(reference.tolerance)
+
+    def native_gradients() -> Answers:
+        answer: Answers = followed(forward, parameters)(*arguments)
+        return answer
+
+    def precise(share: float = 0.0, number: int = 0) -> Answers:
+        answer: Answers = in_float64(followed(wide, parameters_of(wide)), arguments, share, number)
+        return answer
+
+    permitted = run_in_tf32(native_gradients)
+    epsilon = epsilon_of(values.leaves(outputs))
+    if epsilon <= torch.finfo(torch.float32).eps and not permitted:
+        with contextlib.suppress(TooManyCorners):
+            sides = Sides(native_gradients, precise, epsilon, tolerance)
+            return arguments, sides.targets, *names, sides if sides.corners else None
+    native = native_gradients()
     share = far_share(epsilon)
     moves = [(0.0, 0), *((epsilon, 1 + number) for number in range(FEW_SHAKES))]
     moves += [(share, 0), (-share, 0)] if find_jumps else []
-    answers = [in_float64(followed(wide, parameters_of(wide)), arguments, *move) for move in moves]
-    tolerance = read_tolerance(reference.tolerance)
     targets = [
         Target(
             answer,
-            precise,
+            exact,
             tolerance,
             moved[:FEW_SHAKES],
             permitted=tf32,
@@ -232,9 +248,14 @@ def _case(reference: ReferenceProblem, shape: str, seed: int, find_jumps: bool) 
             epsilons=share / epsilon,
             step=share if find_jumps else 0.0,
         )
-        for answer, tf32, (precise, *moved) in zip(native, permitted, zip(*answers, strict=True), strict=True)
+        for answer, tf32, (exact, *moved) in zip(
+            native,
+            permitted or [None] * len(native),
+            zip(*(precise(*move) for move in moves), strict=True),
+            strict=True,
+        )
     ]
-    return arguments, targets, list(parameters), list(labels(_names(reference, inputs), list(parameters)))
+    return arguments, targets, *names, None
 
 
 def _names(reference: ReferenceProblem, inputs: list[Any]) -> list[str]:

@@ -50,7 +50,7 @@ class TieOrder(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        self.met_step = self.met_step or _is_step(func, args, kwargs)
+        self.met_step = self.met_step or is_step(func, args, kwargs)
         if func.overloadpacket not in _UNDEFINED:
             return func(*args, **kwargs)
         given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False)) | kwargs
@@ -71,7 +71,8 @@ class TieOrder(TorchDispatchMode):  # type: ignore[misc]
         return chosen, last - places
 
 
-def _is_step(func: Any, args: Any, kwargs: Any) -> bool:
+def is_step(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operator's answer may jump where a number of its first argument moves."""
     if not args or not isinstance(args[0], torch.Tensor) or not args[0].is_floating_point():
         return False
     if func.overloadpacket is _aten._to_copy:

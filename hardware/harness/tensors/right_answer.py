@@ -102,21 +102,23 @@ class RightAnswer:
         if self.floating and self._oracle.numel() <= _WEIGHED:
             self._weight = self._weights(self._oracle)
         self._jumps: Jumps | None = None
+        self._distances: dict[int, float] = {} if precise is None else {id(precise): 0.0}
         if moved:
             self._find_jumps(moved, reordered, shaken, epsilons)
-        self.reference_error = min(self.distance_to(native), UNMEASURABLE)
+        self.reference_error = min(self._known_distance(native), UNMEASURABLE)
         if other is not None and self.fits(other):
             # A kernel of torch that is far off would say nothing.
             least = LEAST_ERROR.get(self.dtype, 0.0) * EPSILON.get(self.dtype, 0.0)
             self.reference_error = max(
-                self.reference_error, min(self.distance_to(other), MULTIPLE * max(self.reference_error, least))
+                self.reference_error, min(self._known_distance(other), MULTIPLE * max(self.reference_error, least))
             )
         self._own_error = self.reference_error
         if permitted is not None and self.fits(permitted):
             self._count_tf32(permitted, far, step)
         known = [moved for moved in shaken if precise is not None and _is_as_precise(moved, native)]
-        self._movements = [self.distance_to(moved) for moved in known]
+        self._movements = [self._known_distance(moved) for moved in known]
         self.sensitivity = max(self._movements, default=0.0)
+        self._distances.clear()
         self.bound = self._bound()
         if self._may_be_rounded():
             self._oracle = self._oracle.float()
@@ -147,6 +149,12 @@ class RightAnswer:
         self.reference_error = max(self.reference_error, usual)
         self.bound = self._bound()
 
+    def take_bound(self, other: "RightAnswer") -> None:
+        """Be as strict as ``other``: what is right is another answer, and was found as exactly."""
+        self._dtype, self.dtype = other._dtype, other.dtype
+        self.reference_error, self.sensitivity = other.reference_error, other.sensitivity
+        self.bound = other.bound
+
     def _find_jumps(
         self, moved: Sequence[Any], reordered: Sequence[Any], shaken: Sequence[Any], epsilons: float
     ) -> None:
@@ -154,7 +162,7 @@ class RightAnswer:
         moderate = moderate_error(self.dtype or "float32")
         ties = self._off_by_more(reordered, moderate)
         self.hangs_on_ties = bool(ties.any())
-        usual = max(map(self.distance_to, shaken), default=0.0) if self.floating else 0.0
+        usual = max(map(self._known_distance, shaken), default=0.0) if self.floating else 0.0
         usual = max(usual, EPSILON.get(self.dtype, EPSILON["float32"]))
         where = self._off_by_more(moved, min(moderate, STEADY * epsilons * usual))
         where &= ~ties
@@ -162,6 +170,7 @@ class RightAnswer:
         if self.is_stable:
             ties |= where
         if bool(ties.any()):
+            self._distances.clear()  # Those that jump count no more.
             weight = self._weights(self._oracle[ties]) if self.floating else None
             answers = [self._oracle, *(flat(answer, False) for answer in (*moved, *reordered))]
             self._jumps = Jumps(ties, answers, weight)
@@ -171,7 +180,12 @@ class RightAnswer:
         found = torch.zeros(self._oracle.numel(), dtype=torch.bool, device=self._oracle.device)
         for answer in answers:
             begin = 0
-            for errors in self._errors_of(chunks_of(flat(answer, False), self._chunk)):
+            # Most answers are near, and how near is asked anyway.
+            for errors in (
+                ()
+                if self._known_distance(answer) <= limit
+                else self._errors_of(chunks_of(flat(answer, False), self._chunk))
+            ):
                 found[begin : begin + errors.numel()] |= ~(errors <= limit)
                 begin += errors.numel()
         return found if self._special is None else found & ~self._special
@@ -224,6 +238,12 @@ class RightAnswer:
     def distance_to(self, answer: Any) -> float:
         """The largest error of ``answer``, a number or tensor of this one's shape in any precision."""
         return self.error(chunks_of(flat(answer, False), self._chunk))[0]
+
+    def _known_distance(self, answer: Any) -> float:
+        """The same, computed once while this is made: each answer is in memory until then, and so is its identity."""
+        if id(answer) not in self._distances:
+            self._distances[id(answer)] = self.distance_to(answer)
+        return self._distances[id(answer)]
 
     def _agrees_on_nonfinite(self) -> bool:
         if self._special is None:

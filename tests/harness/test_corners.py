@@ -1,0 +1,109 @@
+"""A right kernel may take the other side of a corner where rounding decides; whoever takes a wrong side is wrong."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference.gradients import LOOKED_AT_BYTES, followed, gradient_case
+from kernelswarm.hardware.harness.reference.problem import open_reference
+from kernelswarm.hardware.sources.problem_files import load_problem
+from kernelswarm.schemas import ProblemFormat, Verdict
+
+SOURCE = """
+import torch
+from torch.nn import functional as F
+shapes = {"main": dict(rows=48, cols=640)}
+def inputs(generator, rows, cols):
+    x = torch.randn(rows, cols, generator=generator, dtype=torch.float64)
+    w = torch.randn(cols, 512, generator=generator, dtype=torch.float64) / cols**0.5
+    v = torch.randn(512, 32, generator=generator) / 512**0.5
+    first = w[:, 0].float().double()
+    x[:3] -= torch.outer(x[:3] @ first / (first @ first), first)
+    return [x.float(), w.float(), v]
+def reference(x, w, v):
+    y = x @ w
+    return (ACTIVATION) @ v
+"""
+ACTIVATIONS = {
+    "relu": "F.relu(y)",
+    "in_place": "F.relu(y, inplace=True)",
+    "abs": "y.abs()",
+    "clamp": "y.clamp(0, 1)",
+    "leaky_relu": "F.leaky_relu(y, 0.1)",
+    "hardtanh": "F.hardtanh(y, 0.0, 1.0)",
+    "hardswish": "F.hardswish(y - 3)",
+    "maximum": "torch.maximum(y, 0.5 * y)",
+    "max": "torch.stack([y, -y]).max(0).values",
+    "max_pool": "F.max_pool1d(torch.stack([y, -y], -1), 2).squeeze(-1)",
+    "where": "torch.where(y > 0, y, y * 0.2)",
+}
+
+
+def reordered(activation: str, change: str = "y = x.flip(-1) @ w.flip(0)") -> str:
+    """A kernel that sums in another order."""
+    head = "import torch\nfrom torch.nn import functional as F\n"
+    return f"{head}def kernel(x, w, v):\n    {change}\n    return ({ACTIVATIONS[activation]}) @ v\n"
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_each_side_is_right_and_nothing_else(activation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = SOURCE.replace("ACTIVATION", ACTIVATIONS[activation])
+    reference = open_reference(Open(name="p", source=source, format=ProblemFormat.function, seed=1))
+    kernel: dict[str, object] = {}
+    exec(reordered(activation), kernel)
+    explained = 0
+    for seed in range(1, 4):
+        arguments, targets, _, _, sides = gradient_case(reference, "main", seed)
+        assert sum(leaf.nbytes for leaf in arguments[:3]) > LOOKED_AT_BYTES and sides is not None
+        assert max(target.bound for target in targets) < 1e-3
+
+        def worst(answers: list[torch.Tensor], right: list = targets) -> float:
+            return max(target.distance_of(answer) for target, answer in zip(right, answers, strict=True))
+
+        right = followed(kernel["kernel"], {})(*arguments)
+        if worst(right) > 1:
+            explained += 1
+            assert worst(right, sides.explain(right) or targets) < 1
+        for wrong in wrong_gradients(right):
+            assert worst(wrong, sides.explain(wrong) or targets) > 1
+    assert explained
+
+
+def wrong_gradients(right: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    zero = [torch.zeros_like(gradient) for gradient in right]
+    scaled = [gradient * 1.01 for gradient in right]
+    generator = torch.Generator().manual_seed(1)
+    some = [torch.where(torch.rand(gradient.shape, generator=generator) < 0.01, 0, gradient) for gradient in right]
+    single = [gradient.clone() for gradient in right]
+    single[0][7, 3] += 0.01
+    return [zero, scaled, some, single]
+
+
+WRONG_SIDES = """y = x.flip(-1) @ w.flip(0)
+    wrong = torch.rand(y.shape, generator=torch.Generator().manual_seed(1)) < 0.01
+    y = torch.where(wrong, y.detach(), y)"""
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ("y = x.flip(-1) @ w.flip(0)", Verdict.correct),
+        ("y = x[:, :100] @ w[:100] + x[:, 100:] @ w[100:]", Verdict.correct),
+        (WRONG_SIDES, Verdict.wrong_gradients),
+        ("y = x @ w.detach()", Verdict.wrong_gradients),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_large_problem_has_its_gradients_judged(
+    device: Device, tmp_path: Path, change: str, verdict: Verdict
+) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(SOURCE.replace("ACTIVATION", ACTIVATIONS["relu"]))
+    kernel = reordered("relu", change)
+    compiled, _ = await device.compile(kernel, "cpp")
+    report = await device.verify(load_problem(path), kernel, compiled)
+    assert (report.verdict, report.gradients) == (verdict, "own" if verdict is Verdict.correct else "")
