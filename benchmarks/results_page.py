@@ -52,7 +52,7 @@ def page(results: Path = RESULTS) -> str:
     """The whole page."""
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
-        *(judged.level_2(results), judged.level_3(results)),
+        *(judged.level_1(results), judged.level_2(results), judged.level_3(results)),
         *(first.drafts(results), h100.published(results)),
         *(outside.authors(results), outside.bare(results)),
         *(
