@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -186,6 +186,15 @@ def test_errors_name_what_the_caller_wrote() -> None:
         raise kernelswarm.ProblemError(f"{function.problem.name}.py decides nothing")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As a program at a terminal is: a shell lets what it starts in the background ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("has_result", [True, False])
 def test_an_interrupt_reaches_the_thread_of_a_notebook(has_result: bool) -> None:
     async def work() -> int:
@@ -226,6 +235,7 @@ def test_an_index_out_of_range_has_the_words_of_the_module() -> None:
             best(codes + 9)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_others_are_waited_for_returns_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     won = optimized(Scale(), [ROWS], "")
 
@@ -238,6 +248,7 @@ def test_an_interrupt_while_others_are_waited_for_returns_the_result(monkeypatch
         yield SimpleNamespace(notes=(), events=none, graph=None, result=lambda: replace(won.result, best=""))
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         await asyncio.sleep(60)
+        pytest.fail("nothing interrupted it")
 
     monkeypatch.setattr("kernelswarm.api.searching.searching", waiting)
     assert kernelswarm.optimize(Scale(), [ROWS]).session == won.session
