@@ -166,10 +166,13 @@ def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
 
 def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Mapping[str, Any]) -> str:
     """Compare them on copies: neither leaves a trace."""
-    # Tensors that are no buffers are told apart by identity, and no searched module changes them.
+    # No searched module changes tensors that are no buffers.
     values = (value for part in module.modules() for value in vars(part).values())
     kept = {id(value): value for value in values if isinstance(value, torch.Tensor)}
-    own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
+    try:
+        own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
+    except Exception as fault:  # noqa: BLE001 - locks and open files, and what the user's own code raises
+        return f"it cannot be copied to be compared with the kernel: {type(fault).__name__}: {fault}"
     with torch.no_grad(), random_state_kept():
         positional, named = _cloned_call(own, arguments)
         expected = own(*positional, **named)
