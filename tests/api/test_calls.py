@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +25,7 @@ import kernelswarm
 from kernelswarm.api import calls
 from kernelswarm.api.questions import blocking
 from kernelswarm.api.searching import errors_of, problem_of
+from kernelswarm.lazy_exports import lazy_exports
 from kernelswarm.schemas import InputError
 
 
@@ -137,6 +140,35 @@ def test_importing_draws_none_either() -> None:
     lines = "import random, kernelswarm", "before = random.getstate()", "kernelswarm.optimize, kernelswarm.apply"
     program = "; ".join((*lines, "assert random.getstate() == before"))
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
+
+
+def test_threads_that_use_a_name_first_at_once_all_have_it() -> None:
+    program = """
+import sys, threading, kernelswarm
+missing = []
+def use():
+    try:
+        kernelswarm.optimize
+    except AttributeError as error:
+        missing.append(error)
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.exit(str(missing) if missing else 0)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_exports_of_a_package_in_an_archive_are_found(tmp_path: Path) -> None:
+    files = {"__init__.py": kernelswarm.__file__, "lazy_exports.py": lazy_exports.__code__.co_filename}
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        for name, file in files.items():
+            archive.write(str(file), f"kernelswarm/{name}")
+    program = "import kernelswarm; assert 'archive.zip' in kernelswarm.__file__ and 'optimize' in dir(kernelswarm)"
+    program = f"import sys; sys.path.insert(0, {str(tmp_path / 'archive.zip')!r}); {program}"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 class Watching(torch.utils._python_dispatch.TorchDispatchMode):
