@@ -258,6 +258,21 @@ def test_an_index_out_of_range_has_the_words_of_the_module() -> None:
             best(codes + 9)
 
 
+def test_a_kernel_that_cannot_compute_what_its_operator_can_is_a_warning() -> None:
+    def scaled(x: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:
+        return x * operator + 1e-6
+
+    needs_compiler = "def kernel(x, weight):\n    raise RuntimeError('this kernel needs a C++ compiler')\n"
+    module = Scale()
+    inputs: dict[str, Any] = {"x": ROWS, "operator": module.weight.detach()}
+    for best, given in (
+        (optimized(module, [ROWS], needs_compiler).best, {"x": ROWS}),
+        (optimized(scaled, inputs, needs_compiler).best, inputs),
+    ):
+        with torch.no_grad(), pytest.warns(RuntimeWarning, match="kernel could not: RuntimeError: this kernel needs a"):
+            assert torch.equal(best(**given), module(ROWS))
+
+
 def test_an_interrupt_while_others_are_waited_for_returns_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     won = optimized(Scale(), [ROWS], "")
 
