@@ -8,6 +8,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from .hardware.sources.parsing import parse
+
 
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of ``package``, which names its exports once: under ``if TYPE_CHECKING``.
@@ -41,7 +43,10 @@ def _exports(package: str) -> dict[str, str]:
     source = loader.get_source(package) if loader is not None else None  # of an archive, too
     if source is None:
         raise ImportError(f"{package} names its exports in its source, which is not there: install its .py files")
-    tree = ast.parse(source)
-    blocks = [node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    blocks = [
+        node.body
+        for node in parse(source).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
     imports = [node for block in blocks for node in block if isinstance(node, ast.ImportFrom) and node.level == 1]
     return {name.asname or name.name: node.module or "" for node in imports for name in node.names}

@@ -25,7 +25,6 @@ import kernelswarm
 from kernelswarm.api import calls
 from kernelswarm.api.questions import blocking
 from kernelswarm.api.searching import errors_of, problem_of
-from kernelswarm.lazy_exports import lazy_exports
 from kernelswarm.schemas import InputError
 
 
@@ -161,10 +160,11 @@ sys.exit(str(missing) if missing else 0)
 
 
 def test_exports_of_a_package_in_an_archive_are_found(tmp_path: Path) -> None:
-    files = {"__init__.py": kernelswarm.__file__, "lazy_exports.py": lazy_exports.__code__.co_filename}
+    package = Path(str(kernelswarm.__file__)).parent
+    files = ("__init__.py", "lazy_exports.py", "hardware/__init__.py", "hardware/sources/__init__.py")
     with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
-        for name, file in files.items():
-            archive.write(str(file), f"kernelswarm/{name}")
+        for file in (*files, "hardware/sources/parsing.py"):
+            archive.write(package / file, f"kernelswarm/{file}")
     program = "import kernelswarm; assert 'archive.zip' in kernelswarm.__file__ and 'optimize' in dir(kernelswarm)"
     program = f"import sys; sys.path.insert(0, {str(tmp_path / 'archive.zip')!r}); {program}"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
