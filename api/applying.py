@@ -14,7 +14,7 @@ from ..hardware.sources.drawn_inputs import copied
 from ..hardware.sources.from_python import Traced, by_place_and_name
 from ..hardware.sources.random_state import random_state_kept
 from ..schemas import InputError
-from .calls import ERRORS_OF_INPUTS, SearchedCall, difference, held_by
+from .calls import SearchedCall, difference, held_by
 
 ERRORS = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Largest difference from the module itself, relative to the output's elements and their root mean square."""
@@ -99,12 +99,9 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
 
     def forward(self: Any, *arguments: Any, **named: Any) -> Any:
         tensors = call.tensors(self, arguments, named)
-        if tensors is not None:
-            try:
-                return call.computed(tensors)
-            except ERRORS_OF_INPUTS:
-                pass  # an index out of range: the module says so in PyTorch's words
-        return original.forward(self, *arguments, **named)
+        if tensors is None:
+            return original.forward(self, *arguments, **named)
+        return call.result(tensors, original.forward, self, *arguments, **named)
 
     def copied(self: Any, memo: dict[int, Any]) -> Any:
         self.__class__ = original
@@ -166,10 +163,13 @@ def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
 
 def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Mapping[str, Any]) -> str:
     """Compare them on copies: neither leaves a trace."""
-    # Tensors that are no buffers are told apart by identity, and no searched module changes them.
+    # No searched module changes tensors that are no buffers.
     values = (value for part in module.modules() for value in vars(part).values())
     kept = {id(value): value for value in values if isinstance(value, torch.Tensor)}
-    own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
+    try:
+        own, accelerated = copy.deepcopy(module, dict(kept)), copy.deepcopy(module, dict(kept))
+    except Exception as fault:  # noqa: BLE001 - locks and open files, and what the user's own code raises
+        return f"it cannot be copied to be compared with the kernel: {type(fault).__name__}: {fault}"
     with torch.no_grad(), random_state_kept():
         positional, named = _cloned_call(own, arguments)
         expected = own(*positional, **named)

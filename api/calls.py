@@ -2,6 +2,7 @@
 
 import inspect
 import operator as operators
+import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -84,6 +85,20 @@ class SearchedCall:
                 if tensor.requires_grad:
                     return None
         return tensors
+
+    def result(self, tensors: list[Any], operator: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """:meth:`computed`; where the kernel raises, what ``operator`` does: that says why in PyTorch's words.
+
+        Where the operator can compute the call, the kernel's error is a warning: it may need a compiler.
+        """
+        try:
+            return self.computed(tensors)
+        except ERRORS_OF_INPUTS as error:
+            reason = f"{type(error).__name__}: {error}"
+        result = operator(*arguments, **named)
+        message = f"the operator computed a call because its kernel could not: {reason}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        return result
 
     def computed(self, tensors: list[Any]) -> Any:
         """The kernel's result in the operator's structure: a named tuple stays one."""

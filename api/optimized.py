@@ -65,8 +65,6 @@ class Optimized:
             raise InputError(f"session {self.session} has no correct kernel: {in_python(self.result.detail)}")
         if self.traced.operator is None:
             return _callable(self._loaded(self.file), "ModelNew", "kernel")
-        from .calls import ERRORS_OF_INPUTS
-
         call, operator = self._call, self.traced.operator
         if isinstance(operator, _module_class()):
             module: Callable[..., Any] = self._shared(call)
@@ -74,12 +72,9 @@ class Optimized:
 
         def kernel(*arguments: Any, **named: Any) -> Any:
             tensors = call.tensors(None, arguments, named)
-            if tensors is not None:
-                try:
-                    return call.computed(tensors)
-                except ERRORS_OF_INPUTS:
-                    pass  # as in `fast_class`
-            return operator(*arguments, **named)
+            if tensors is None:
+                return operator(*arguments, **named)
+            return call.result(tensors, operator, *arguments, **named)
 
         return kernel
 

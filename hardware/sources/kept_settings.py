@@ -1,5 +1,6 @@
 """Settings of a module as they were: what lists, dictionaries, objects, tensors and arrays hold may change in place."""
 
+import logging
 import sys
 import types
 from collections import deque
@@ -18,7 +19,8 @@ _IMMUTABLE = (*SIMPLE, complex, bytes, range, slice, types.UnionType, types.Gene
 """With those that are no arguments of a kernel."""
 _CONTAINERS = (deque, dict, list, tuple, set, frozenset)
 _CALLABLES = (types.FunctionType, types.MethodType, partial)
-_BY_IDENTITY = (type, types.ModuleType, torch.nn.Module)
+_BY_IDENTITY = (type, types.ModuleType, torch.nn.Module, torch.fx.Graph, logging.Logger)
+"""A logger holds all others, and somebody may make a new one; what a graph says, the code of its module does."""
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MOST = 2000
 """Values that are looked into below one setting; further ones are told apart by identity."""
@@ -32,9 +34,8 @@ class _Content:
     """What a value holds, all the way down; of a value that holds itself, too."""
 
     kind: type[Any] | str
-    keys: tuple[Any, ...] | None = None
-    """Of a dictionary, in order, and an object's attributes."""
     values: tuple[Any, ...] = ()
+    """Behind the keys of a dictionary, in order, or the names of an object's attributes."""
     plain: Any = None
     """What is compared as it is: a set's elements, an array's bytes."""
 
@@ -70,8 +71,16 @@ class _Keeper:
     def __init__(self, owned: Owned) -> None:
         self._owned = owned
         self._nodes: dict[int, tuple[Any, _Content]] = {}
+        self._waiting: list[tuple[_Content, Sequence[Any]]] = []
 
     def kept(self, value: Any) -> Any:
+        content = self._noted(value)
+        while self._waiting:  # no recursion: a list of linked objects is longer than Python's stack
+            node, values = self._waiting.pop()
+            node.values = tuple(map(self._noted, values))
+        return content
+
+    def _noted(self, value: Any) -> Any:
         if id(value) in self._owned:
             return _Owned(self._owned[id(value)])
         if type(value) in _TENSORS:
@@ -81,10 +90,10 @@ class _Keeper:
         held = None if len(self._nodes) >= _MOST else _held_by(value)
         if held is None:
             return value
-        node = _Content(_kind(value))
+        values, plain = held
+        node = _Content(_kind(value), plain=plain)
         self._nodes[id(value)] = (value, node)  # the value is kept alive, so that its identity stays its own
-        node.keys, values, node.plain = held
-        node.values = tuple(map(self.kept, values))
+        self._waiting.append((node, values))
         return node
 
 
@@ -96,29 +105,43 @@ def is_as(now: Any, before: Any, owned: Owned = types.MappingProxyType({})) -> b
         before: what ``kept`` returned, of this module or of another.
         owned: of the module that ``now`` is a setting of.
     """
-    return _is_as(now, before, owned, set())
+    try:
+        return _is_as(now, before, owned)
+    except Exception:  # noqa: BLE001 - whatever the users' own `__eq__` and `__repr__` raise
+        return False
 
 
-def _is_as(now: Any, before: Any, owned: Owned, pairs: set[tuple[int, int]]) -> bool:
+def _is_as(now: Any, before: Any, owned: Owned) -> bool:
+    waiting, pairs = [(now, before)], set[tuple[int, int]]()
+    while waiting:
+        now, before = waiting.pop()
+        if not isinstance(before, _Content):
+            if not _is_leaf_as(now, before, owned):
+                return False
+            continue
+        if _kind(now) != before.kind or id(now) in owned:
+            return False
+        if (id(now), id(before)) in pairs:
+            continue  # compared already, or what holds it is being compared
+        pairs.add((id(now), id(before)))
+        held = _held_by(now)
+        if held is None:
+            return False
+        values, plain = held
+        if plain != before.plain or len(values) != len(before.values):
+            return False
+        waiting += zip(values, before.values, strict=True)
+    return True
+
+
+def _is_leaf_as(now: Any, before: Any, owned: Owned) -> bool:
     if isinstance(before, _Owned):
         return id(now) in owned and bool(owned[id(now)] == before.name)
     if isinstance(before, KeptTensor):
         return _is_tensor_as(now, before)
-    if not isinstance(before, _Content):
-        alike = type(now) is type(before) and isinstance(now, _IMMUTABLE)
-        return now is before or (alike and bool(now == before))
-    if _kind(now) != before.kind or id(now) in owned:
-        return False
-    if (id(now), id(before)) in pairs:
-        return True  # being compared further up
-    pairs.add((id(now), id(before)))
-    held = _held_by(now)
-    if held is None:
-        return False
-    keys, values, plain = held
-    if keys != before.keys or plain != before.plain or len(values) != len(before.values):
-        return False
-    return all(_is_as(value, other, owned, pairs) for value, other in zip(values, before.values, strict=True))
+    alike = type(now) is type(before) and isinstance(now, _IMMUTABLE)
+    # 0.0 and -0.0 are equal, and have other reciprocals.
+    return now is before or (alike and bool(now == before) and repr(now) == repr(before))
 
 
 def _is_tensor_as(now: Any, before: KeptTensor) -> bool:
@@ -139,8 +162,15 @@ def version(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else int(tensor._version)
 
 
-def _held_by(value: Any) -> tuple[tuple[Any, ...] | None, Sequence[Any], Any] | None:
-    """Keys, values and the rest of what ``value`` holds; None where it holds nothing, or nobody can look into it."""
+def _held_by(value: Any) -> tuple[Sequence[Any], Any] | None:
+    """What ``value`` holds, and what is compared as it is; None where it holds nothing, or nobody can look into it."""
+    try:
+        return _looked_into(value)
+    except Exception:  # noqa: BLE001 - whatever the users' own properties and containers raise
+        return None
+
+
+def _looked_into(value: Any) -> tuple[Sequence[Any], Any] | None:
     kind = type(value)
     if isinstance(value, _IMMUTABLE + _BY_IDENTITY):
         return None
@@ -150,17 +180,17 @@ def _held_by(value: Any) -> tuple[tuple[Any, ...] | None, Sequence[Any], Any] | 
         # Bytes: NaN is not equal to itself. An array of objects holds these.
         holds_objects = value.dtype.hasobject
         plain = (value.dtype.str, value.shape, None if holds_objects else value.tobytes())
-        return None, value.ravel().tolist() if holds_objects else (), plain
+        return value.ravel().tolist() if holds_objects else (), plain
     attributes = _attributes(value)
     if attributes is None:
         return None
     names = tuple(attributes)
     if isinstance(value, dict):
-        return (*value, *names), (*value.values(), *attributes.values()), len(value)
+        return (*value, *value.values(), *attributes.values()), (len(value), names)
     if isinstance(value, set | frozenset):
-        return names, (*attributes.values(),), frozenset((type(item), item) for item in value)
+        return (*attributes.values(),), (names, frozenset((type(item), item) for item in value))
     items = tuple(value) if isinstance(value, list | tuple | deque) else ()
-    return names, (*items, *attributes.values()), len(items)
+    return (*items, *attributes.values()), (len(items), names)
 
 
 def _kind(value: Any) -> type | str:
@@ -168,12 +198,12 @@ def _kind(value: Any) -> type | str:
     return type(value).__name__ if type(value) in _CALLABLES else type(value)
 
 
-def _behind(function: Any) -> tuple[None, Sequence[Any], Any] | None:
+def _behind(function: Any) -> tuple[Sequence[Any], Any] | None:
     """What a function does its work with: two of one line of code are alike if this is."""
     if isinstance(function, partial):
-        return None, (function.func, function.args, function.keywords), None
+        return (function.func, function.args, function.keywords), None
     if isinstance(function, types.MethodType):
-        return None, (function.__self__, function.__func__), None
+        return (function.__self__, function.__func__), None
     try:
         if attrgetter(function.__qualname__)(sys.modules.get(function.__module__)) is function:
             return None  # there is one of it
@@ -184,7 +214,7 @@ def _behind(function: Any) -> tuple[None, Sequence[Any], Any] | None:
     except ValueError:
         return None  # it is being defined
     held = (function.__defaults__, function.__kwdefaults__, vars(function), *closed)
-    return None, held, (function.__code__, id(function.__globals__))
+    return held, (function.__code__, id(function.__globals__))
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
@@ -197,8 +227,6 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     held = getattr(value, "__dict__", None)
     if base is object and not slots and not isinstance(held, dict):
         return None
-    if any(name.startswith("__") for name in slots):
-        return None  # Python has them under another name
     if base is not dict and kind.__basicsize__ > base.__basicsize__ + 8 * (len(slots) + 2):
         return None  # a class of C, with fields that Python does not see
     everything = {name: getattr(value, name) for name in slots if hasattr(value, name)} | (held or {})
@@ -206,9 +234,14 @@ def _attributes(value: Any) -> dict[str, Any] | None:
 
 
 def _slots(kind: type) -> list[str]:
-    declared = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
-    names = [name for names in declared for name in ((names,) if isinstance(names, str) else names)]
-    return [name for name in names if name not in ("__dict__", "__weakref__")]
+    declared = [(each.__name__.lstrip("_"), each.__dict__.get("__slots__", ())) for each in kind.__mro__]
+    pairs = [(owner, name) for owner, names in declared for name in ((names,) if isinstance(names, str) else names)]
+    # Python has those that begin with two underscores under another name.
+    return [
+        f"_{owner}{name}" if name.startswith("__") and not name.endswith("__") else name
+        for owner, name in pairs
+        if name not in ("__dict__", "__weakref__")
+    ]
 
 
 class Watch:
@@ -228,7 +261,8 @@ class Watch:
         seen |= {id(value) for holder in holders for value in (holder, *holder.values())}
         for part in parts:
             self._maps.append(vars(part))
-            self._look(vars(part).values(), seen)
+            for value in vars(part).values():
+                self._look(value, seen)
         self._sized = [*self._maps, *self._lists, *holders]
         self._lengths = [*map(len, self._sized)]
         # Most are empty, and their length is all there is to see.
@@ -244,15 +278,15 @@ class Watch:
                 return True
             if not all(map(is_, chain.from_iterable(self._views), self._values)):
                 return True
-        except RuntimeError:
-            return True  # another thread is changing it
-        for tensor, writes in self._tensors:
-            if version(tensor) != writes:
-                return True
-        return bool(self._others) and any(_by_identity(value) != before for value, before in self._others)
+            for tensor, writes in self._tensors:
+                if version(tensor) != writes:
+                    return True
+            return bool(self._others) and any(_by_identity(value) != before for value, before in self._others)
+        except Exception:  # noqa: BLE001 - another thread is changing it, or what a new key's `__eq__` raises
+            return True
 
-    def _look(self, values: Iterable[Any], seen: set[int]) -> None:
-        waiting, count = [*values], 0
+    def _look(self, setting: Any, seen: set[int]) -> None:
+        waiting, count = [setting], 0
         while waiting and count < _MOST:
             value = waiting.pop()
             if isinstance(value, _IMMUTABLE) or id(value) in seen:
@@ -262,7 +296,7 @@ class Watch:
             if type(value) in _TENSORS:
                 self._tensors.append((value, version(value)))
             elif (held := _held_by(value)) is not None:
-                waiting += held[1]
+                waiting += held[0]
                 self._add(value)
 
     def _add(self, value: Any) -> None:
@@ -278,4 +312,4 @@ class Watch:
 
 def _by_identity(value: Any) -> Any:
     held = _held_by(value)
-    return held and (held[0], [*map(id, held[1])], held[2])
+    return held and ([*map(id, held[0])], held[1])

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -139,6 +141,36 @@ def test_importing_draws_none_either() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
+def test_threads_that_use_a_name_first_at_once_all_have_it() -> None:
+    program = """
+import sys, threading, kernelswarm
+missing = []
+def use():
+    try:
+        kernelswarm.optimize
+    except AttributeError as error:
+        missing.append(error)
+threads = [threading.Thread(target=use) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sys.exit(str(missing) if missing else 0)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_exports_of_a_package_in_an_archive_are_found(tmp_path: Path) -> None:
+    package = Path(str(kernelswarm.__file__)).parent
+    files = ("__init__.py", "lazy_exports.py", "hardware/__init__.py", "hardware/sources/__init__.py")
+    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
+        for file in (*files, "hardware/sources/parsing.py"):
+            archive.write(package / file, f"kernelswarm/{file}")
+    program = "import kernelswarm; assert 'archive.zip' in kernelswarm.__file__ and 'optimize' in dir(kernelswarm)"
+    program = f"import sys; sys.path.insert(0, {str(tmp_path / 'archive.zip')!r}); {program}"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
 class Watching(torch.utils._python_dispatch.TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -233,6 +265,21 @@ def test_an_index_out_of_range_has_the_words_of_the_module() -> None:
         best = optimized(operator, [codes], kernel).best
         with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
             best(codes + 9)
+
+
+def test_a_kernel_that_cannot_compute_what_its_operator_can_is_a_warning() -> None:
+    def scaled(x: torch.Tensor, operator: torch.Tensor) -> torch.Tensor:
+        return x * operator + 1e-6
+
+    needs_compiler = "def kernel(x, weight):\n    raise RuntimeError('this kernel needs a C++ compiler')\n"
+    module = Scale()
+    inputs: dict[str, Any] = {"x": ROWS, "operator": module.weight.detach()}
+    for best, given in (
+        (optimized(module, [ROWS], needs_compiler).best, {"x": ROWS}),
+        (optimized(scaled, inputs, needs_compiler).best, inputs),
+    ):
+        with torch.no_grad(), pytest.warns(RuntimeWarning, match="kernel could not: RuntimeError: this kernel needs a"):
+            assert torch.equal(best(**given), module(ROWS))
 
 
 @pytest.mark.usefixtures("interruptible")

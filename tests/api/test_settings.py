@@ -1,7 +1,9 @@
 """Which settings of a module are the searched one's, whatever holds them, and which changes a call notices."""
 
 import copy
+import logging
 import pickle
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,10 +29,23 @@ class Dimensions:
 
 
 class Slotted:
-    __slots__ = ("sizes",)
+    __slots__ = ("__private", "sizes")
 
     def __init__(self) -> None:
         self.sizes = [1, 2]
+        self.__private = [1]
+
+    def append(self) -> None:
+        self.__private.append(2)
+
+
+class Unequal:
+    """Nobody may ask whether it is equal to another one."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("unequal")
 
 
 class Objects(Scale):
@@ -51,6 +66,8 @@ class Objects(Scale):
         self.stages = torch.nn.ModuleList([torch.nn.Tanh(), torch.nn.Tanh()])
         self.listed = [self.stages[1], self.stages[0], self.weight]
         self.table_of_types: Any = {int | None: list[int], "pattern": torch.float32}
+        self.names = {self.weight: "weight", Unequal(): "unequal"}
+        self.logger = logging.getLogger(__name__)
 
     def identity(self, x: torch.Tensor) -> torch.Tensor:
         return x
@@ -96,6 +113,9 @@ IN_PLACE: dict[str, Callable[[Objects], object]] = {
     "a new field": lambda module: setattr(module.config, "more", 1),
     "a slot": lambda module: setattr(module.slotted, "sizes", [1, 3]),
     "a list in a slot": lambda module: module.slotted.sizes.append(1),
+    "a list in a private slot": lambda module: module.slotted.append(),
+    "a key that cannot be compared": lambda module: module.names.update({Unequal(): module.names.popitem()[1] + "?"}),
+    "a parameter among keys": lambda module: module.names.update({module.stages: module.names.pop(module.weight)}),
     "an array's number": lambda module: module.array.__setitem__(0, 2.0),
     "another number of NumPy": lambda module: setattr(module, "number", numpy.int32(3)),
     "a tensor's number": lambda module: module.table.mul_(2),
@@ -209,3 +229,76 @@ def test_a_setting_that_changes_is_noticed_whatever_holds_it(change: str, is_own
         CHANGES[change](module)
         model(ROWS)
     assert calls_of(result) == before + 1
+
+
+def test_another_logger_of_the_process_changes_nothing() -> None:
+    module = Objects()
+    result = optimized(module, [ROWS])
+    with torch.no_grad():
+        result.best(ROWS)
+        logging.getLogger(f"{__name__}.new")
+        result.best(ROWS)
+    assert calls_of(result) == 2
+    assert kernelswarm.apply(torch.nn.Sequential(Objects()), result, where="0").names == ("0",)
+
+
+class Linked:
+    def __init__(self, following: "Linked | None" = None) -> None:
+        self.following = following
+
+
+class Raising:
+    """Its slot cannot be read."""
+
+    __slots__ = ("field",)
+
+
+class Computing(Raising):
+    __slots__ = ()
+
+    @property
+    def field(self) -> Any:
+        raise ValueError("computed")
+
+
+def chained() -> Linked:
+    first = Linked()
+    for _ in range(1500):
+        first = Linked(first)
+    return first
+
+
+@pytest.mark.parametrize("setting", [chained, Computing])
+def test_what_nobody_can_look_into_stays_the_module_s_own(setting: Callable[[], Any]) -> None:
+    module = Scale()
+    module.setting = setting()
+    result = optimized(module, [ROWS])
+    with torch.no_grad():
+        result.best(ROWS)
+        result.best(ROWS)
+    assert calls_of(result) == 2
+    module.setting = setting()
+    with torch.no_grad():
+        result.best(ROWS)
+    assert calls_of(result) == (3 if setting is chained else 2)
+
+
+def test_a_zero_of_another_sign_is_another_number() -> None:
+    module = Scale()
+    module.zero = 0.0
+    result = optimized(module, [ROWS])
+    module.zero = -0.0
+    with torch.no_grad():
+        result.best(ROWS)
+    assert calls_of(result) == 0
+
+
+def test_a_module_that_cannot_be_copied_is_refused_with_the_reason() -> None:
+    module = Scale()
+    module.lock = threading.Lock()
+    result = optimized(module, [ROWS])
+    with torch.no_grad():
+        result.best(ROWS)
+    assert calls_of(result) == 1
+    with pytest.raises(InputError, match=r"it cannot be copied to be compared with the kernel: .*lock"):
+        kernelswarm.apply(torch.nn.Sequential(module), result, where="0")

@@ -4,8 +4,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.calls.backward import cotangents
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, Verdict, VerifyReport
 
@@ -204,3 +206,11 @@ async def test_slopes_beside_a_corner_convict_nobody(judge: Judge, corner: str) 
     assert report.verdict is Verdict.correct, report.evidence
     half = candidate.replace("x.flip", "torch.cat([x[:20], x[20:40].detach(), x[40:]]).flip")
     assert (await judge(BESIDE_CORNERS.replace("CORNER", corner), half)).verdict is Verdict.wrong_numbers
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+async def test_outputs_of_every_floating_type_have_cotangents(dtype: str) -> None:
+    output = torch.ones(2, 3).to(getattr(torch, dtype))
+    (cotangent,) = cotangents((output, torch.ones(2, dtype=torch.int64), None), seed=3)
+    assert cotangent.dtype is output.dtype and cotangent.shape == output.shape
+    assert cotangent.float().abs().sum() > 0

@@ -81,7 +81,8 @@ def cotangents(outputs: Any, seed: int) -> tuple[torch.Tensor, ...]:
         torch.randn(
             output.shape,
             generator=generators[output.device],
-            dtype=torch.promote_types(output.dtype, torch.float32),
+            # Not `promote_types`: it refuses types of eight bits.
+            dtype=torch.float64 if output.dtype is torch.float64 else torch.float32,
             device=output.device,
         ).to(output.dtype)
         for output in floating
