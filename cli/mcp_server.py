@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ..graph.tasks import MINUTES
 from ..hardware.languages.assembly import excerpts
@@ -201,11 +201,35 @@ class Tools:
                 yield author
 
 
+class _Server(MCPServer[Any]):
+    """Says in a sentence which arguments a tool has, where the SDK quotes its validator."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool; errors as the SDK's."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            (schema,) = [tool.input_schema for tool in await self.list_tools() if tool.name == name]
+            raise ToolError(_wrong_arguments(name, arguments, schema["properties"], error.__cause__)) from None
+
+
+def _wrong_arguments(
+    tool: str, arguments: dict[str, Any], properties: dict[str, dict[str, Any]], error: ValidationError
+) -> str:
+    wrong = [f"it has no {name!r}" for name in arguments if name not in properties]
+    for fault in error.errors(include_url=False):
+        name = str(fault["loc"][0])
+        described = f" ({text.rstrip('.')})" if (text := properties.get(name, {}).get("description", "")) else ""
+        missing = fault["type"] == "missing"
+        wrong.append(f"it needs {name!r}{described}" if missing else f"{name!r}{described}: {fault['msg']}")
+    return f"arguments of {tool}: {'; '.join(wrong)}. It takes {', '.join(properties)}"
+
+
 def mcp_server(home: Path, nats: str, agent: str) -> MCPServer[Any]:
     """The server with its tools and the brief as a resource; it connects to sessions call by call."""
-    server: MCPServer[Any] = MCPServer(
-        "kernelswarm", instructions=INSTRUCTIONS, version=version("kernelswarm"), log_level="WARNING"
-    )
+    server = _Server("kernelswarm", instructions=INSTRUCTIONS, version=version("kernelswarm"), log_level="WARNING")
     for function in Tools(home, nats, agent).functions:
         server.add_tool(function)
     server.resource(BRIEF_URI, title="How to write kernels for kernelswarm", mime_type="text/markdown")(agent_brief)

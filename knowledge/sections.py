@@ -1,5 +1,6 @@
 """Cutting a manual into sections that fit a prompt: at its headings, and where those are far apart, at paragraphs."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 
@@ -20,7 +21,7 @@ class Section(Schema, frozen=True, kw_only=True):
     """A piece of a manual."""
 
     title: str
-    """The headings above it: ``Memory > Coalescing``."""
+    """The headings above it: ``Memory > Coalescing``; of several short pieces all: ``Memory > Banks, Caches``."""
     text: str
     page: int = 0
     """Page it begins on, from 1; 0 where there are no pages."""
@@ -63,14 +64,14 @@ def _numbered_headings(lines: list[str]) -> Iterator[Heading | None]:
 def _sections(pages: list[tuple[int, str]], name: str, headings_of: HeadingsOf) -> tuple[Section, ...]:
     sections: list[Section] = []
     path: list[Heading] = []
+    covered: list[list[Heading]] = []
     lines: list[str] = []
     begun = pages[0][0] if pages else 0
 
     def close() -> None:
         body = "\n".join(lines).strip()
         if body:
-            title = " > ".join([name, *(words for _, words in path if words != name)])
-            sections.append(Section(title=title, text=body, page=begun))
+            sections.append(Section(title=_title(name, covered), text=body, page=begun))
         lines.clear()
 
     for number, page in pages:
@@ -80,11 +81,21 @@ def _sections(pages: list[tuple[int, str]], name: str, headings_of: HeadingsOf) 
                 close()
             if heading is not None:
                 path = [above for above in path if above[0] < heading[0]] + [heading]
+                covered = [above for above in covered if lines and above != path[: len(above)]] + [path]
             if not lines:
                 begun = number
             lines.append(line)
     close()
     return tuple(part for section in sections for part in _parts(section))
+
+
+def _title(name: str, covered: list[list[Heading]]) -> str:
+    """The headings that all pieces of a section have in common, then what each has besides."""
+    paths = [[words for _, words in path if words != name] for path in covered]
+    levels = itertools.takewhile(lambda words: len(set(words)) == 1, zip(*paths, strict=False))
+    shared = [words[0] for words in levels]
+    own = filter(None, (" > ".join(path[len(shared) :]) for path in paths))
+    return " > ".join(filter(None, [name, *shared, ", ".join(own)]))
 
 
 def _parts(section: Section) -> Iterator[Section]:

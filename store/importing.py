@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..schemas import InputError, Schema
 from .chain import COLUMNS, Row
-from .export.events import read_events, read_manifest
+from .export.events import EVENTS_FILE, read_events, read_manifest
 from .location import log_path
 from .log import Log
 from .rows import rows_in
@@ -47,6 +47,8 @@ class _Source:
             self.exact = read_manifest(path).redacted_events == 0
         elif not path.exists():
             raise InputError(f"there is no {path}: name a log file, or a folder made by `export --format events`")
+        elif path.suffix == Path(EVENTS_FILE).suffix:
+            raise InputError(f"{path} is no log file: name the folder that holds it, made by `export --format events`")
         else:
             self._log = Log.open(path, read_only=True)
 

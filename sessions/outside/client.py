@@ -239,8 +239,10 @@ class OutsideAuthor:
         """What all sessions of the log tried, or this ``session``, and what came of it.
 
         Raises:
-            InputError: there is no such session. Others: :func:`.research.history`.
+            InputError: there is no such session, or none is named. Others: :func:`.research.history`.
         """
+        if asked == THIS_SESSION and not session:
+            raise InputError(f"{THIS_SESSION} needs the session: SESSION, or a task or lease of it")
         if asked == THIS_SESSION:
             return tried_in(await self._graph(name(session).session))
         return await history(self._bus, self._home, asked, operator)

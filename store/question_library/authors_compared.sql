@@ -1,7 +1,7 @@
 -- title: Which author won what, and at what cost?
 -- meaning: >-
 --   Every author by model: how many nodes it wrote, what came of them, and what that cost. The generator costs nothing.
---   Requests of other roles are not counted; they are in cost_by_role.
+--   Requests of its sub-agents count as its own, those of other roles do not; cost_by_role tells them apart.
 -- columns:
 --   author: author, as users name it
 --   model: model that was asked; '' for authors that ask none
@@ -16,7 +16,8 @@
 --   tokens: of requests and answers, caches included
 --   cache_hit_rate: share of the requests' tokens that a cache gave
 WITH spent AS (
-    SELECT session, node, any_value(model) AS model, sum(cost) AS cost, sum(output_tokens) AS output_tokens,
+    SELECT session, node, any_value(model) FILTER (agent = 'synthesizer') AS model, sum(cost) AS cost,
+        sum(output_tokens) AS output_tokens,
         sum(input_tokens + cache_read_tokens + cache_write_tokens) AS prompt_tokens,
         sum(cache_read_tokens) AS cache_read_tokens
     FROM called_events WHERE agent NOT IN ('analyst', 'planner', 'distiller') GROUP BY session, node

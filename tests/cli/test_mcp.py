@@ -143,6 +143,8 @@ async def test_agents_over_stdio_and_http_work_one_session_to_its_end(home: Path
                 board = await call(bob, "leaderboard", session=search.session)
                 assert board["places"][0]["author"] == "alice"
                 assert (await call(bob, "show_node", node=mine["task"]))["source"] == PLAIN
+                with pytest.raises(InputError, match="this_session needs the session"):
+                    await call(bob, "history", question="this_session")
                 tried = await call(bob, "history", question="this_session", session=search.session)
                 assert {row[0]: row[3] for row in tried["rows"]} == {
                     mine["task"].partition("/")[2]: "correct",
@@ -163,8 +165,11 @@ async def test_without_a_search_a_tool_says_how_to_start_one_and_the_server_live
         for _ in range(2):
             with pytest.raises(InputError, match=r"no search is running .* `kernelswarm optimize PROBLEM"):
                 await call(alice, "claim")
-        with pytest.raises(InputError, match="validation error"):
-            await call(alice, "submit", lease="s/n001/1")
+        sentence = "arguments of show_node: it has no 'task'; it needs 'node' (SESSION/NODE). It takes node, assembly"
+        with pytest.raises(InputError, match=re.escape(sentence)):
+            await call(alice, "show_node", task="s/n001")
+        with pytest.raises(InputError, match=r"'wait_seconds' .*: Input should be less than or equal to 600\. "):
+            await call(alice, "claim", wait_seconds=601)
 
 
 async def test_a_draft_is_compiled_for_a_pool_without_a_search(home: Path) -> None:

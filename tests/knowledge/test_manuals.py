@@ -52,7 +52,12 @@ def test_markdown_is_cut_at_headings_and_code_is_not_a_heading():
 
 
 def test_short_sections_go_with_the_next_and_long_ones_become_several():
-    assert len(markdown_sections("# A\n\n## B\n\nshort\n\n## C\n\nshort", "x")) == 1
+    (section,) = markdown_sections("# A\n\n## B\n\nshort\n\n## C\n\nshort", "x")
+    assert section.title == "x > A > B, C"
+    (section,) = markdown_sections("# A\n\nshort\n\n### B\n\nshort\n\n# C\n\nshort", "x")
+    assert section.title == "x > A > B, C"
+    titles = [section.title for section in markdown_sections(f"# A\n\n{LONG}\n\n## B\n\n## C\n\nshort", "x")]
+    assert titles == ["x > A", "x > A > B, C"]
     parts = markdown_sections("# A\n\n" + "\n\n".join([LONG] * 40), "x")
     assert len(parts) > 2 and all(len(part.text) <= MOST_CHARACTERS for part in parts)
     assert parts[0].title == f"x > A (1 of {len(parts)})"

@@ -166,6 +166,12 @@ def test_a_spoilt_file_is_named_and_nothing_changes(here: Path, there: Path, how
     assert not log_path(here.with_name("new")).exists()
 
 
+async def test_the_file_of_a_folder_is_not_taken_for_a_log(here: Path, there: Path) -> None:
+    folder = await source_of(there, "folder")
+    with pytest.raises(InputError, match=r"events\.jsonl\.zst is no log file: name the folder that holds it"):
+        import_log(here, folder / "events.jsonl.zst")
+
+
 @pytest.mark.parametrize("how", ["cut", "changed", "newer", "other format", "no manifest"])
 async def test_a_spoilt_folder_is_named_and_nothing_changes(here: Path, there: Path, how: str) -> None:
     before = events_of(here)

@@ -169,6 +169,17 @@ async def test_authors_compared(ask: Callable) -> None:
     assert generator["wins"] >= 1 and generator["sessions_won"] == 1 and generator["cost"] is None
 
 
+async def test_an_author_is_compared_by_its_own_model_not_by_those_of_its_sub_agents(ask: Callable) -> None:
+    (envelopes,) = histories.read("v2-models").values()
+    rows = {(row["author"], row["model"]): row for row in await ask(envelopes, "authors_compared")}
+    nodes = {author: row["nodes"] for author, row in rows.items()}
+    assert nodes == {("generator", ""): 4, ("anthropic", "claude-opus-5-5"): 8, ("openai", "gpt-6.1-sol"): 7}
+    roles = await ask([], "cost_by_role")
+    asked_for_nodes = [row["cost"] for row in roles if row["role"] in ("synthesizer", "deep_search", "context_memory")]
+    costs = [row["cost"] for row in rows.values() if row["cost"] is not None]
+    assert sum(costs) == pytest.approx(sum(asked_for_nodes))
+
+
 async def test_what_is_too_noisy_is_nobodys_best(ask: Callable) -> None:
     noisy = Story("noisy")
     noisy.open()
