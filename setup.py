@@ -23,7 +23,7 @@ setup(
         "kernelswarm.hardware.pools": ["*.toml"],
         "kernelswarm.hardware.harness": ["keep.cpp"],
         "kernelswarm.agents.synthesizer.model": ["prices.toml"],
-        "kernelswarm.knowledge": ["corpus/**/*.md"],
+        "kernelswarm.knowledge": ["corpus/**/*.md", "shipped_skills/*.md"],
         "kernelswarm.sessions.outside": ["*.md"],
         "kernelswarm.store": ["*.sql", "**/*.sql"],
     },

@@ -76,10 +76,12 @@ def relevant_skills(
 ) -> list[Skill]:
     """The skills worth showing to a search on ``facts`` in ``pool``: nearest first, then the faster, then by id.
 
-    0.7 is out of reach for a problem that shares no operator, whatever else it shares.
+    0.7 is out of reach for a problem that shares no operator, whatever else it shares. What was learned on another
+    platform is no use here.
     """
     here = features_of_problem(facts, pool.platform)
-    scored = [(similarity(features_of_skill(skill), here), skill) for skill in {s.id: s for s in skills}.values()]
+    own = {skill.id: skill for skill in skills if skill.platform == pool.platform}
+    scored = [(similarity(features_of_skill(skill), here), skill) for skill in own.values()]
     near = [item for item in scored if item[0] >= at_least]
     near.sort(key=lambda item: (-round(item[0], 6), -item[1].speedup, item[1].id))
     return [skill for _, skill in near[:limit]]

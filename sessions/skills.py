@@ -1,4 +1,4 @@
-"""What earlier sessions taught that a new one can use."""
+"""What earlier sessions taught that a new one can use, those that come with the package among them."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 
 from ..bus import Bus
-from ..knowledge import relevant_skills
+from ..knowledge import relevant_skills, shipped_skills
 from ..schemas import Pool, ProblemFacts, Skill, StoreError, decode
 from ..store import run_sql
 
@@ -21,14 +21,15 @@ log = structlog.get_logger(__name__)
 
 
 async def skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
-    """What earlier sessions on like problems taught; a log that cannot be read costs the head start, not the search."""
+    """What earlier sessions on like problems taught; of a log that cannot be read nothing is known."""
     try:
-        table = await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)
+        rows = (await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)).rows
     except StoreError as error:
-        log.warning("no skills: the log cannot be read", reason=str(error))
-        return []
+        log.warning("no skills of earlier sessions: the log cannot be read", reason=str(error))
+        rows = []
 
     def nearest() -> list[Skill]:
-        return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
+        own = [decode(text, Skill) for (text,) in rows]
+        return list(relevant_skills([*own, *shipped_skills()], facts, pool))
 
     return await asyncio.to_thread(nearest)
