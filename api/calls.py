@@ -251,4 +251,6 @@ def _described(value: Any) -> Any:
         dense = value.layout is torch.strided
         layout = value.layout if not dense else "contiguous" if value.is_contiguous() else value.stride()
         return value.shape, value.dtype, value.device, layout
+    if type(value) is float:
+        return float, repr(value)  # 0.0 and -0.0 are equal, and have other reciprocals
     return type(value), value if isinstance(value, SIMPLE) else id(value)

@@ -234,11 +234,11 @@ class _Problem:
         generator = torch.Generator(self.device).manual_seed((seed ^ _SALT) % 2**63)
         outputs = self._model(*(value.clone() if isinstance(value, torch.Tensor) else value for value in inputs))
         shapes = [(output.shape, output.dtype) for output in _leaves(outputs) if _is_floating(output)]
+        # Not `promote_types`: it refuses types of eight bits.
+        types = [torch.float64 if kind is torch.float64 else torch.float32 for _, kind in shapes]
         return [
-            torch.randn(
-                shape, generator=generator, dtype=torch.promote_types(kind, torch.float32), device=self.device
-            ).to(kind)
-            for shape, kind in shapes
+            torch.randn(shape, generator=generator, dtype=drawn, device=self.device).to(kind)
+            for (shape, kind), drawn in zip(shapes, types, strict=True)
         ]
 
     def implementation(self, name: str, text: str) -> Call:

@@ -69,7 +69,7 @@ class Failure(Schema, frozen=True, kw_only=True, tag="failure"):
     """Traceback."""
 
     needed_bytes: int = 0
-    """Of ``memory``: so much it takes at least, where that is known."""
+    """Of ``memory``: about so much its tensors take; 0: not known."""
 
 
 class Done(Schema, frozen=True, kw_only=True, tag="done"):

@@ -150,7 +150,8 @@ def use():
         kernelswarm.optimize
     except AttributeError as error:
         missing.append(error)
-threads = [threading.Thread(target=use) for _ in range(4)]
+sys.setswitchinterval(1e-4)
+threads = [threading.Thread(target=use) for _ in range(8)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 sys.exit(str(missing) if missing else 0)

@@ -293,6 +293,14 @@ def test_a_zero_of_another_sign_is_another_number() -> None:
     assert calls_of(result) == 0
 
 
+def test_so_is_it_as_an_argument() -> None:
+    def divided(x: torch.Tensor, by: float) -> torch.Tensor:
+        return x / by
+
+    result = optimized(divided, {"x": ROWS, "by": 0.0}, "def kernel(x):\n    return x / 0.0\n")
+    assert torch.equal(result.best(ROWS + 2, -0.0), (ROWS + 2) / -0.0)
+
+
 def test_a_module_that_cannot_be_copied_is_refused_with_the_reason() -> None:
     module = Scale()
     module.lock = threading.Lock()

@@ -2,12 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.calls.backward import cotangents
+from kernelswarm.hardware.ordinary.program import _Problem
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, Verdict, VerifyReport
 
@@ -211,6 +214,9 @@ async def test_slopes_beside_a_corner_convict_nobody(judge: Judge, corner: str) 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 async def test_outputs_of_every_floating_type_have_cotangents(dtype: str) -> None:
     output = torch.ones(2, 3).to(getattr(torch, dtype))
-    (cotangent,) = cotangents((output, torch.ones(2, dtype=torch.int64), None), seed=3)
-    assert cotangent.dtype is output.dtype and cotangent.shape == output.shape
-    assert cotangent.float().abs().sum() > 0
+    outputs = (output, torch.ones(2, dtype=torch.int64), None)
+    timed = SimpleNamespace(device="cpu", _model=lambda: outputs)
+    for drawn in (cotangents(outputs, seed=3), _Problem._cotangents(cast(_Problem, timed), [], seed=3)):
+        (cotangent,) = drawn
+        assert cotangent.dtype is output.dtype and cotangent.shape == output.shape
+        assert cotangent.float().abs().sum() > 0
