@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..bus import asked_bus
-from ..hardware.sources.random_state import random_state_kept
 from ..schemas import KernelswarmError
 from ..sessions.home import kernelswarm_home
 from ..sessions.search_options import SearchOptions
@@ -63,11 +62,8 @@ def sql(
 
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, also from within a running loop (a notebook), in a thread of its own then.
-
-    The caller's random numbers stay as they are: clients of a cluster draw some.
-    """
-    with errors_in_python(), random_state_kept():
+    """Run to the end, also from within a running loop (a notebook), in a thread of its own then."""
+    with errors_in_python():
         if not _is_in_loop():
             return asyncio.run(work)
         return _in_thread(work)

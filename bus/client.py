@@ -142,7 +142,9 @@ class Bus:
             )
 
         open_sessions = self._open_session_indexes.setdefault(pool, OpenSessionIndex(self._link, pool))
-        state = self._consumer_states.setdefault((pool, role), SessionConsumersState(RoundRobin(random.random)))
+        state = self._consumer_states.setdefault(
+            (pool, role), SessionConsumersState(RoundRobin(random.Random().random))
+        )
         consumer = FairConsumer(self._link, token_config, session_config, open_sessions, state, self._open.discard)
         self._open.add(consumer)
         return consumer

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import random
 import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
@@ -115,9 +116,12 @@ class Link:
         return link
 
     async def _connect(self, addresses: list[str], name: str, arguments: dict[str, object]) -> None:
+        # The client would shuffle them, and all that it hears of later, with the random numbers of the user's program.
+        random.Random().shuffle(addresses)
         await self.nc.connect(
             addresses,
             name=name,
+            dont_randomize=True,
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_reconnect,

@@ -26,7 +26,7 @@ async def skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> l
         rows = (await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)).rows
     except StoreError as error:
         log.warning("no skills of earlier sessions: the log cannot be read", reason=str(error))
-        rows = []
+        rows = ()
 
     def nearest() -> list[Skill]:
         own = [decode(text, Skill) for (text,) in rows]

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy
 import pytest
 import torch
 from msgspec.structs import replace
@@ -124,15 +123,6 @@ def test_random_numbers_stay_the_callers_own(fails: bool) -> None:
     with pytest.raises(InputError) if fails else nullcontext():
         problem_of(torch.nn.Sequential(Uncertain().eval(), Branches() if fails else Masked()), [ROWS])
     assert torch.equal(torch.get_rng_state(), before) and random.getstate() == python
-
-
-def test_a_search_draws_none_of_the_callers_random_numbers() -> None:
-    async def draw() -> None:
-        random.random(), numpy.random.rand(), torch.rand(1)
-
-    before = random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    blocking(draw())
-    assert before == (random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
 
 
 def test_importing_draws_none_either() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import random
 import socket
 from collections.abc import Iterator
 
@@ -49,6 +50,13 @@ async def test_a_service_waits_for_a_server_that_comes_later(url, monkeypatch):
 async def test_an_address_that_is_none(url):
     with pytest.raises(InputError, match="NATS server"):
         await Bus.connect(url, name="test")
+
+
+async def test_a_connection_draws_none_of_the_programs_random_numbers(url):
+    before = random.getstate()
+    async with await within(Bus.connect(f"{url},{url.replace('127.0.0.1', 'localhost')}", name="test")) as bus:
+        await bus.workers(0.01)
+    assert random.getstate() == before
 
 
 def test_several_servers_of_a_cluster():
