@@ -61,10 +61,22 @@ class ModelServer:
     heads: list[dict[str, str]] = field(default_factory=list)
     requested: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
+    answering: set[asyncio.Task[None]] = field(default_factory=set)
+    """One for each connection that is open."""
 
     @property
     def requests(self) -> list[dict[str, Any]]:
         return [json.loads(body) for body in self.bodies]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.answering.add(task)
+        try:
+            await self.handle(reader, writer)
+        finally:
+            writer.close()
+            self.answering.discard(task)
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -81,7 +93,6 @@ class ModelServer:
             await self._stream(writer, reply, turn_of(body), is_messages="/messages" in lines[0])
         elif not reply.drop:
             self._fail(writer, reply)
-        writer.close()
 
     def _next(self, body: bytes) -> Reply:
         if self.script:
@@ -118,10 +129,15 @@ class ModelServer:
 async def model_server() -> AsyncIterator[ModelServer]:
     """A server without a script, until the block ends."""
     scripted = ModelServer()
-    listening = await asyncio.start_server(scripted.handle, "127.0.0.1", 0)
+    listening = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
     scripted.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     async with listening:
         yield scripted
+        answering = list(scripted.answering)
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
+        await asyncio.sleep(0)  # what is closed ends its connection in the loop's next round
 
 
 def turn_of(body: bytes) -> int:
