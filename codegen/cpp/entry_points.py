@@ -9,7 +9,7 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import module_lines, reads
 from ..ir.common_subexpressions import name_repeated_lines
-from ..lowering.aten import argument, program, pyname, sizes_from_inputs
+from ..lowering.call_text import argument, program, pyname, sizes_from_inputs
 from .host_wrapper import MANY_VALUES, HostWrapper, extra_guards, guard, size_conditions, strongest
 
 _NOT_SUPPORTED = '''class NotSupported(NotImplementedError):

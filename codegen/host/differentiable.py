@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ...schemas import Graph, Node, Ref
 from ..ir.build import is_float
-from ..lowering.aten import pyname
+from ..lowering.call_text import pyname
 
 _CLASS = '''class _Differentiable(torch.autograd.Function):
     """The forward pass of {names} by the kernels; parameters first."""
