@@ -1,4 +1,4 @@
-"""A config and a graph to a candidate file."""
+"""Builds a C++ candidate file from a config (values of the tunables) and a captured graph."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The Python functions of a candidate: what takes the inputs, decides whether the kernels are right, and runs them."""
+"""Writes ``kernel`` and ``ModelNew`` of a C++ candidate: they read inputs, refuse unfit ones, run the kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
