@@ -9,23 +9,20 @@ AUTHORS = ("generator", "outside")
 FILES = {
     "authors.json": """
 The last three problems are of 2026-11-28, commit f3760a6: three coding agents at once, which had the brief alone, on
-two cores that others kept busy as well. One file was refused, as it had been judged before.
+two busy cores. One file was refused, because it had been judged before.
 """,
     "authors_h200.json": """
-Five language models had the brief and the documents that it names, and no GPU; a courier claimed their tasks, handed in
-and brought the answers back: two hand-ins a problem, in three runs of ten sessions at once that were stopped by SIGKILL
-and resumed. (On one H200 with 16 cores ten at once had one kernel judged in five minutes, on two with 32 cores nine in
-four.) Rows are what the sessions say: both authors' finalists, timed by turns with eager and `torch.compile`;
-max-autotune was left out. Two of the four wrong ones were honest, refused by an error of the judge that was mended
+Five language models had the brief and the documents that it names, and no GPU; a program passed their tasks, files
+and verdicts on. There were two hand-ins a problem, in ten sessions at once that were killed and resumed twice. Rows
+are the results of the sessions: both authors' finalists, timed in turns with eager and `torch.compile`; max-autotune
+was left out. Two of the four wrong hand-ins were right kernels, refused by an error of the judge that was repaired
 before the second hand-in ([decision 0037](decisions/0037-replayed-calls-count-as-they-are-apart.md)); one mixed CUDA
-C++ with Triton, one had wrong numbers. The generator's drafts are of 0cad157: it left a running sum over columns to
-PyTorch (`topk_route`), and wrote a wide window of its own (`convnext_block`), which f752b48 changed (not timed on a
-GPU). Speedups of short kernels are lowered by the first form of that decision: `topk_route` was 71x before.
+C++ with Triton, one had wrong numbers. The generator's drafts are those of commit 0cad157.
 """,
     "authors_h100.json": """
-The kernels of commit 9eb13b5 were written without a GPU, with [triton-candidates.md](triton-candidates.md) beside that
-page. Two were handed in for each problem, and judged in one session with the generator's. Those of `block` were wrong
-on strided biases at first, were mended once, and were judged on an H200.
+The kernels of commit 9eb13b5 were written without a GPU, from `agents.md` and
+[triton-candidates.md](triton-candidates.md). Two were handed in for each problem, and judged in one session with the
+generator's. Those of `block` were wrong on strided biases at first, were corrected once, and were judged on an H200.
 """,
 }
 """What a pool's rows are kept in, and how they were made otherwise."""
@@ -46,11 +43,12 @@ def authors(folder: Path) -> str:
     return section(
         "Outside authors beside the generator",
         """
-Authors outside the project had [agents.md](agents.md) alone. They claimed tasks, handed in at most eight kernels a
+Authors outside the project had [agents.md](agents.md) as their only instruction.
+They claimed tasks, handed in at most eight kernels a
 problem, and read the verdicts. The best kernel of each author was then evaluated in turns, against eager,
-`torch.compile` and max-autotune (`benchmarks/authors.py`). A speedup is the geometric mean of the turns over the best
-baseline; a kernel that is slower or wrong counts as 1. Minutes are those of the session, to its end. Hand-ins and
-minutes are known where the session was kept (`tests/histories/`); judged without one, a kernel has no minutes.
+`torch.compile` and max-autotune (`benchmarks/authors.py`). A speedup is the geometric mean of the evaluations, over
+the best baseline; a kernel that is slower or wrong counts as 1. "Together" takes the faster of both kernels. Minutes
+are those of the whole session. Cells are empty where the session was not kept (`tests/histories/`).
 """,
         *parts,
     )
@@ -97,11 +95,12 @@ def bare(folder: Path) -> str:
         "The same author, bare and through Kernelswarm",
         """
 A language model wrote a kernel for each of six problems with the problem file and a plain timer
-(`benchmarks/_bare_timer.py`: one seed, a hundredth of tolerance, the mean of calls beside eager's). What that timer
-prints is the claim. The same model then took each problem's task, with the brief, documents and verdicts: eight
+(`benchmarks/_bare_timer.py`: one seed, a tolerance of a hundredth, the mean of calls against eager's). The column
+"claim" is what that timer prints.
+The same model then took each problem's task, with the brief, documents and verdicts: eight
 hand-ins, one of them wrong. All kernels were judged like any other (`benchmarks/bare.py`). The model had worked on
-this project before: its bare kernels were
-written as it would write them anywhere, with `-Ofast`, but no blind author's.
+this project before, so it is not an independent author. It wrote its bare kernels with its usual options, `-Ofast`
+among them.
 """,
         run_line(record, BARE),
         table(

@@ -22,9 +22,9 @@ def kernels(folder: Path) -> str:
     return section(
         "Kernels on two CPU cores",
         """
-Searches of 40 candidates each, on the problems that time allowed for. Times are milliseconds. The best
+Searches of 40 candidates for each problem. Times are milliseconds. The best
 baseline is the fastest of eager, `torch.compile` and max-autotune; its column has the 95 % interval.
-Memory that a timed process frees stays with it, so ratios are those of kernels, not of page faults
+A timed process keeps freed memory, so the ratios compare kernels, not page faults
 ([decision 0008](decisions/0008-what-is-freed-stays.md)).
 """,
         run_line(record, KERNELS),
@@ -34,9 +34,8 @@ Geometric mean over {len(results)} problems: **{over_eager:.2f}x over eager, {ov
 {wins} wins, {touching or "none"} whose interval touches 1.
 """,
         """
-An earlier version, with narrower intervals, had 3.5x and 2.2x on fourteen problems, on two pinned cores
-of a 16-core machine. There, one at a time with a last-level cache that holds the tensors, softmax and
-rmsnorm had no win.
+An earlier version had 3.5x and 2.2x on fourteen problems, on two pinned cores of a 16-core machine. Its last-level
+cache holds the tensors; softmax and rmsnorm had no win there.
 """,
     )
 
@@ -67,8 +66,7 @@ def search(folder: Path) -> str:
         run_line(demo, "demo.json"),
         table(("total s", "set-up s", "search s", "candidates", "speedup"), [demo_row(demo)]),
         """
-Since finalists are timed in ordinary processes it takes 94 s, 81 s of them the search with its finalists
-(commit 068a823); before, 75 to 91 s.
+With finalists timed in ordinary processes `make demo` takes 94 s, 81 s of them the search (commit 068a823).
 """,
     )
 
@@ -107,7 +105,7 @@ def judge(folder: Path) -> str:
     misses = len(agreement["kernels"]) - winners
     rows = [
         [
-            f"same verdict on other draws: {winners} kernels, {misses} near misses",
+            f"same verdict on other draws: {winners} right and {misses} wrong kernels",
             f"{agreement['evaluations']:,} evaluations",
             f"{agreement['agree_of_1000']:,.0f} of 1,000",
         ],
@@ -147,9 +145,10 @@ def retiming_row(record: Record, device: str) -> list[str]:
     ]
 
 
-# benchmarks/hop.py writes no file: these are the figures that the README had.
+# benchmarks/hop.py writes no file.
 BUS = """
-The bus (`python benchmarks/hop.py`, no file): one hop of the ring (stored, answered, stored, heard) takes
+The bus (`python benchmarks/hop.py`, no file): one hop from agent to agent (an event is stored, answered, and the
+answer is stored and delivered) takes
 0.82 ms, 1.45 ms at the 99th percentile; a request and its answer 0.44 ms. One process stores 42,600
 events a second.
 """
@@ -161,22 +160,22 @@ def log(folder: Path) -> str:
     replay = load_json(folder, "replay.json")
     rate = record["per_second"]
     rows = [
-        ["events of sessions, publish to durable commit, while queried", rounded(rate["sessions"])],
+        ["events of sessions, from publish to durable commit, during queries", rounded(rate["sessions"])],
         ["plain events, the same", rounded(rate["plain"])],
-        ["catching up", rounded(rate["drain"])],
+        ["a backlog of events", rounded(rate["drain"])],
         ["rows of plain `executemany`, for comparison", f"{round(record['executemany_per_second'], -1):,.0f}"],
     ]
     return section(
         "Log and bus",
         run_line(record, "log.json"),
         table(("written", "a second"), rows),
-        "The machine's speed varies: medians of several runs were 10,200 to 13,500 events of sessions a second.",
+        "Medians of several runs were 10,200 to 13,500 events of sessions a second.",
         f"""
 A log of {questions["events"]:,} events opens in {questions["open_for_writing_s"]:.2f} s. Each of the
 {len(questions["questions"])} named questions takes {questions["slowest_ms"]:.0f} ms or less.
 """,
         run_line(questions, "questions.json"),
-        "Replay, the chain of hashes followed, eight runs of each log; opening the log takes 25 ms more:",
+        "Replay with a check of the hash chain, eight runs of each log; opening the log takes 25 ms more:",
         run_line(replay, "replay.json"),
         table(
             ("log", "events", "a second, best run", "median"),
@@ -206,9 +205,10 @@ def seeds(folder: Path) -> str:
     return section(
         "Seeds",
         """
-How many candidates a seeded search needs to reach 95 % of the unseeded best, and how good its own best
-is. The goal is a third, and at least as good. Six problems each, three random seeds; the long ones were
-chosen beforehand. [seeding.md](seeding.md) has every problem, machine and commit.
+How many candidates a seeded search needs to reach 95 % of the unseeded best speedup, and its own best, both relative
+to the unseeded search. The goals: at most a third of the candidates, and at least 1.0. Six problems each, three
+random seeds; the problems with long searches were chosen beforehand.
+[seeding.md](seeding.md) has every problem, machine and commit.
 """,
         table(header, rows),
     )
@@ -237,7 +237,7 @@ def fleet(folder: Path) -> str:
     parts = [part for record, name in records for part in (run_line(record, name), fleet_table(record["rounds"]))]
     return section(
         "A fleet of simulated workers",
-        "[fleet.md](fleet.md) says what follows from them.",
+        "[fleet.md](fleet.md) describes the rounds and what follows. A hop is the time from an event to its answer.",
         *parts,
     )
 

@@ -23,10 +23,11 @@ def drafts(folder: Path) -> str:
         "First drafts on KernelBench, one H200 each",
         f"""
 The best of four drafts a problem, without a search and without the judge (`benchmarks/first_drafts.py`): device time
-by replays, in turns with eager and `torch.compile`. A draft counts if it is as near to eager as the problem's error
-bound asks. Run: {record["date"][:10]}, commit {versions["commit"]}, two {record["device"]} of one host with {cores}
-cores, three problems at once on each, of which one is timed while others may be examined (some times are up to
-half longer than alone, all of a problem alike); torch {versions["torch"]}, triton {versions["triton"]}; file
+by replays, in turns with eager and `torch.compile`. A draft counts if it differs from eager by no more than the
+problem's error bound.
+Run: {record["date"][:10]}, commit {versions["commit"]}, two {record["device"]} of one host with {cores}
+cores, three problems at once on each. One is timed while others may be validated, so some times are up to half longer
+than alone, for all implementations of a problem; torch {versions["torch"]}, triton {versions["triton"]}; file
 `{FILE}`.
 """,
         table(
@@ -34,20 +35,20 @@ half longer than alone, all of a problem alike); torch {versions["torch"]}, trit
             [_level(level, rows) for level in ("1", "2")],
         ),
         f"""
-The ratio is over the faster of eager and `torch.compile`. Of the others seven were not begun, five are refused, and two
-ran out of memory. Best drafts below {LOSES:.2f}:
+The ratio is over the faster of eager and `torch.compile`. Of the problems that were not timed seven were not begun,
+five are refused, and two ran out of memory. Best drafts below {LOSES:.2f}:
 """,
         table(
             ("problem", "eager ms", "compile ms", "draft ms", "over the better"),
             [_row(name, rows[name]) for _, name in losers],
         ),
         bullets(
-            """In most of these eager's convolution is exact in fp32, and `torch.compile`, with channels last, computes
-            it in TF32. Drafts were held to eager's error. Since then TF32 counts as the reference's precision where
-            torch's switches permit it ([decision 0035](decisions/0035-tf32-where-switches-permit-it.md)). With TF32
-            drafts of an hour before took 1.75 ms for `91`, 0.71 for `69`, 0.84 for `73` and 4.58 for `65`.""",
+            """In most of these problems eager computes the convolution in fp32, and `torch.compile`, with channels
+            last, in TF32. Drafts had to be as exact as eager. TF32 is permitted now ([decision
+            0035](decisions/0035-tf32-where-switches-permit-it.md)): drafts with it took 1.75 ms for `91`, 0.71 for
+            `69`, 0.84 for `73` and 4.58 for `65`.""",
             "`1/6` is one product over 524,288 elements: 32 parts on 132 multiprocessors, in three TF32 products.",
-            "`1/33`: the statistics of the first norm are exact, so its variance takes a pass of its own.",
+            "`1/33`: the norm computes the variance about the exact mean, in a second pass.",
         ),
     )
 

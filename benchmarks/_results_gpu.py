@@ -22,7 +22,7 @@ COPY = "copy"
 
 LABELS = {
     "rmsnorm": "RMSNorm 8192 x 8192",
-    "rmsnorm_spelled": "RMSNorm, spelled out",
+    "rmsnorm_spelled": "RMSNorm, unfused",
     "softmax": "softmax 8192 x 8192",
     "layernorm": "LayerNorm 8192 x 4096",
     "cross_entropy": "cross entropy 8192 x 32768",
@@ -53,7 +53,7 @@ class Published:
 # (problems/conv1d_half.py, optfm_half.py and pffn_half.py name the paper); the others are what another system
 # reports of itself, on an H100.
 PUBLISHED = (
-    Published("RMSNorm, spelled out", ("rmsnorm_spelled",), "5.29x", "another system, H100"),
+    Published("RMSNorm, unfused", ("rmsnorm_spelled",), "5.29x", "another system, H100"),
     Published("softmax", ("softmax",), "2.82x", "another system, H100"),
     Published("LayerNorm", ("layernorm",), "1.25x", "another system, H100"),
     Published("cross entropy", ("cross_entropy",), "2.21x", "another system, H100"),
@@ -125,26 +125,25 @@ def operators(folder: Path) -> str:
     return section(
         "Operators on one H200",
         """
-The generator's first drafts, no search: four drafts each, of which the fastest counts. Times are
+The generator's first drafts, without a search: four for each operator, of which the fastest counts. Times are
 milliseconds. Eager, `torch.compile` and max-autotune are timed beside them; the best of the three
-counts. These runs are older than the replay of calls as a CUDA graph
-([decision 0020](decisions/0020-calls-on-a-gpu-are-replayed.md)). They time between device events with
-a flushed cache, which adds some 3 us to the smallest.
+counts. Calls were timed between device events with a flushed cache, not replayed as a CUDA graph ([decision
+0020](decisions/0020-calls-on-a-gpu-are-replayed.md)). That adds some 3 us to a call.
 """,
         f"{run_line(record, OPERATORS, record['device'])} {other_runs(record['entries'])}",
         table(header, [operator_row(entry, record) for entry in record["entries"]]),
         f"""
 "% peak" is the share of the measured copy bandwidth ({record["copy_gbps"] / 1000:.2f} TB/s, 4 GB).
-"% copy" is the time of a plain copy of as many bytes, over the draft's. A copy that short does not reach
-the peak either.
+"% copy" is the time of a plain copy of as many bytes, in percent of the draft's. Such a short copy does not reach the
+peak either.
 """,
         "### Beside published figures",
         """
-Published speedups over eager, and those of the table above, in its order of dtypes and shapes.
-Those were measured on an H100, so the columns compare speedups, not times.
+Speedups over eager: published ones, measured on an H100, and those of the table above ("here"), in its order of
+dtypes and shapes. The columns compare speedups, not times.
 """,
         published_table(record["entries"]),
-        "Missed:",
+        "Goals that were missed:",
         OPERATORS_MISSED,
         CROSS_ENTROPY_SINCE,
         CONV1D_ELSEWHERE,
@@ -152,20 +151,20 @@ Those were measured on an H100, so the columns compare speedups, not times.
 
 
 OPERATORS_MISSED = bullets(
-    """The published ratio for RMSNorm. `F.rms_norm` is one kernel in eager, at 1.6x of a copy's time, so no kernel
-    can do more. Spelled out, RMSNorm meets it in bf16 and not in fp32.""",
+    """The published ratio for RMSNorm. `F.rms_norm` is one kernel in eager and takes 1.6 times as long as a copy,
+    so no kernel can be more than 1.6x as fast. Unfused (written as separate operators), RMSNorm meets the
+    published ratio in bf16 and not in fp32.""",
     "The published ratio for softmax in fp32.",
     """92 % of the measured copy bandwidth for softmax, LayerNorm and cross entropy in bf16 (91.6, 89.0 and 89.9 %).
-    The pool's own measure of copying, 2 GB each way, is 4.23 TB/s: by that they reach 92.7, 90.0 and 92.3 %.
+    By the pool's own measurement of a copy (2 GB, 4.23 TB/s) they reach 92.7, 90.0 and 92.3 %.
     LayerNorm takes as long as a plain copy of its 134 MB.""",
 )
 CROSS_ENTROPY_SINCE = """
-Cross entropy's draft has other blocks since then. They took 0.1374 and 0.2527 ms in a sweep the same day: 91.3 and
-99.2 %.
+Later drafts of cross entropy have other block sizes: 0.1374 and 0.2527 ms in a sweep the same day, 91.3 and 99.2 %.
 """
 CONV1D_ELSEWHERE = """
-conv1d as a convolution over images of one row is no faster in eager than conv1d (0.340 ms), with channels last and
-back slower (0.515). On data that already lie with channels last, and stay so, cuDNN alone takes 0.174.
+In eager, conv1d written as conv2d over images of one row is as fast as conv1d (0.340 ms), and slower with conversions
+to channels last and back (0.515 ms). On data that stay in channels last, cuDNN alone takes 0.174 ms.
 """
 
 
@@ -190,13 +189,13 @@ def searches(folder: Path) -> str:
     rate_header = ("problem", "candidates", "seconds", "a minute", "a minute, finalists included")
     return section(
         "Searches on one H200",
-        "An older version, 12 candidates each, timed as at that time.",
+        "Measured with an older version (calls between device events), 12 candidates each.",
         run_line(record, SEARCHES, "NVIDIA H200"),
         table(header, [search_row(name, record["entries"][name]["result"]) for name in names]),
         "Candidates a minute, from the first plan on (goal: 40):",
         run_line(rates, RATES, "NVIDIA H200"),
         table(rate_header, [rate_row(name, rates["problems"][name]) for name in sorted(rates["problems"])]),
-        "Beside three busy GPUs of one host it was 30.0 (commit 12f6e96).",
+        "With three other busy GPUs on the host it was 30.0 a minute (commit 12f6e96).",
     )
 
 
@@ -230,12 +229,12 @@ def kernelbench(folder: Path) -> str:
     return section(
         "KernelBench on one H200",
         """
-Four drafts a problem, against eager at matched precision ([kernelbench.md](kernelbench.md)). A problem
-counts if the low end of its interval lies above the bound. All 200 problems were run, no swarm crashed.
+Four drafts a problem, against eager at matched precision ([kernelbench.md](kernelbench.md)). A problem counts in a
+column if the low end of its interval lies above that bound. All 200 problems were run, without a crash.
 """,
         kernelbench_line(levels),
         table(header, [level_row(level, rows) for level, rows in levels.items()]),
-        "Why the others miss:",
+        "Problems that are no win, by cause:",
         causes_table(levels),
         KERNELBENCH_MISSED,
         "Slower than eager:",
@@ -248,9 +247,9 @@ KERNELBENCH_COMMITS = """Commits b7c640c to dfc9ef1. Level 2's no. 73 ran again 
 87, which had run out of memory before, at dfc9ef1."""
 
 KERNELBENCH_MISSED = """
-Level 1, as fast as eager: eleven elementwise operators and two reductions, which eager does at the
-memory's speed, and seven convolutions. No candidate: BatchNorm alone, which is left to PyTorch.
-Level 2, refused: a constant answers six problems ("decides nothing"), one draws random numbers.
+Level 1, as fast as eager: eleven elementwise operators and two reductions, for which eager reaches the memory's
+bandwidth, and seven convolutions. No candidate written: BatchNorm, which the generator left to PyTorch. Level 2,
+refused: six problems whose answer is a constant ("decides nothing"), and one that draws random numbers.
 """
 
 

@@ -10,12 +10,13 @@ PUBLISHED = "published_h100.json"
 LONGEST_NAME = 30
 
 WHY = bullets(
-    "Five are wrong on changed inputs or beyond the judge's bound, and within a hundredth on their own.",
-    """`l2_22` computes the first of 128 rows and hands over memory that nobody wrote. By hand that memory still
+    """Five exceed the judge's bound or are wrong on changed inputs; on their own inputs their error is below a
+    hundredth.""",
+    """`l2_22` computes the first of 128 rows and returns unwritten memory for the rest. By hand that memory still
     holds the reference's result.""",
-    "`l1_33` leaves the running statistics out. `swiglu_claude_strict` returns one buffer for all calls.",
+    "`l1_33` does not update the running statistics. `swiglu_claude_strict` returns one buffer for all calls.",
     """`l3_01` and `l3_04` call a kernel without a backward pass and go on with layers that have one: the gradient of
-    their input is silently zero. KernelBench asks for none.""",
+    their input is silently zero. KernelBench does not check gradients.""",
 )
 
 
@@ -28,17 +29,17 @@ def published(folder: Path) -> str:
     return section(
         "Published kernels on one H100",
         f"""
-{len(rows)} kernels that others published for KernelBench and for Triton, unchanged: 32 build with `load_inline`.
+{len(rows)} kernels that others published for KernelBench and for Triton, unchanged; 32 are built with `load_inline`.
 Speedups are over eager. By hand means `do_bench`, and the benchmark's tolerance of a hundredth
-(`benchmarks/published.py`). A kernel limited to contiguous inputs has a c, to finite ones an f.
-Both ran on a machine whose cores were busy with compilers, so the calls are rough.
+(`benchmarks/published.py`). In the column "limits", c is a kernel for contiguous inputs alone, f one for finite
+inputs alone. Compilers kept the cores busy meanwhile, so the times of calls are inexact.
 """,
         run_line(record, PUBLISHED, record["device"]),
         f"""
 The verdicts are the same for {same} of {len(rows)}. Of the kernels that are right for both, the judge's speedup over
 the one by hand is {_apart(record, "device")} on the device (geometric mean, and quartiles), {_apart(record, "call")} of
-the call. Triton's kernels are replayed as a graph, without the gaps between launches that `do_bench` counts. What
-else sets them apart was not examined: by hand was timed beside compilers, in part on another day.
+the call. Triton's kernels are replayed as a graph, without the gaps between launches that `do_bench` counts. Other
+causes of the difference were not examined; the runs by hand were in part on another day.
 """,
         table(header, [_published_row(row) for row in rows]),
         "Where the verdicts differ:",

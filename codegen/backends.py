@@ -1,4 +1,4 @@
-"""What the generator needs of a language: its tunables for a graph, the mutations for an advice, and the file."""
+"""The generator's backends (C++, Triton): tunables for a graph, mutations for an advice, and the candidate file."""
 
 import math
 from abc import ABC, abstractmethod

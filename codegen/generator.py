@@ -1,4 +1,4 @@
-"""The generator: proposes configs for a captured graph, and writes the candidates that they stand for.
+"""The generator: proposes configs for a captured graph, and writes a candidate file for each.
 
 Pure and deterministic: the answer depends on the arguments only, randomness comes from the plan's draw.
 """

@@ -1,4 +1,4 @@
-"""Settings that come from elsewhere: a second parent's, crossed with the first's, or a like problem's, written anew."""
+"""Carries tunables over: crosses the configs of two parents, and adapts the config of a similar problem."""
 
 import random
 from collections.abc import Iterator

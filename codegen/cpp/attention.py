@@ -1,4 +1,4 @@
-"""Attention tile by tile with a running softmax: tiles in which no key may be seen cost a look at the mask.
+"""Attention as a C++ kernel: tiles of keys with a running softmax; tiles that the mask hides cost one test.
 
 A tile's scores and results have queries side by side, so that all of the softmax runs along vectors, and keys and
 values stay in their order.

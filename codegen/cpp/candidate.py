@@ -1,4 +1,4 @@
-"""A config and a graph to a candidate file."""
+"""Builds a C++ candidate file from a config (values of the tunables) and a captured graph."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from ...schemas import Graph, Items, ProblemFacts
 from ..host.differentiable import flat
 from ..ir.loops import AttentionKernel
 from ..ir.tunables import Settings
-from ..lowering.aten import argument, pyname
 from ..lowering.attention import ATTENTION, fuse_scored_attention, hides_keys
+from ..lowering.call_text import argument, pyname
 from ..lowering.channels_last import channels_last, library_call
 from ..lowering.coverage import elsewhere
 from ..lowering.extremes import spell_extremes

@@ -1,5 +1,4 @@
-"""Choices by position, as concatenations and padding make them: which one loops are split for, and what that leaves of
-the others."""
+"""Values that depend on the position (concatenations, padding): where loops are split, and what each part computes."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Reductions over dimensions before the last: tiles of columns together, so that vectors run along memory."""
+"""C++ for reductions over dimensions before the last: several columns at once, so that vectors run along memory."""
 
 from ..ir.loops import Accumulation, Kernel
 from ..ir.poly import product

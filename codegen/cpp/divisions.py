@@ -1,4 +1,4 @@
-"""Integer divisions that C++ cannot make as PyTorch does."""
+"""Integer divisions with PyTorch's rounding and division by zero, which C++ does not have."""
 
 from ...schemas import Expr, Graph, Node
 from ..ir.build import is_float, number

@@ -1,4 +1,4 @@
-"""The Python functions of a candidate: what takes the inputs, decides whether the kernels are right, and runs them."""
+"""Writes ``kernel`` and ``ModelNew`` of a C++ candidate: they read inputs, refuse unfit ones, run the kernels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import module_lines, reads
 from ..ir.common_subexpressions import name_repeated_lines
-from ..lowering.aten import argument, program, pyname, sizes_from_inputs
+from ..lowering.call_text import argument, program, pyname, sizes_from_inputs
 from .host_wrapper import MANY_VALUES, HostWrapper, extra_guards, guard, size_conditions, strongest
 
 _NOT_SUPPORTED = '''class NotSupported(NotImplementedError):

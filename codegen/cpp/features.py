@@ -1,4 +1,4 @@
-"""What a plan's kernels hold, so that only tunables that matter are turned."""
+"""Which operations a plan's C++ kernels contain: a tunable that changes nothing is left out of the search."""
 
 import math
 

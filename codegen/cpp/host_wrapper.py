@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...schemas import Graph, Node, Ref, TensorMeta
 from ..ir.loops import Kernel, SpecialKernel
-from ..lowering.aten import argument, call, ending, pyname, unbacked
+from ..lowering.call_text import argument, call, ending, pyname, unbacked
 from ..lowering.channels_last import library_call, result_last
 from ..lowering.normal import SEGMENT_OF
 from ..lowering.plan import Plan

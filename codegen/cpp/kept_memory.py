@@ -1,4 +1,4 @@
-"""Large outputs take the memory of earlier ones that nobody holds any more (decision 0031)."""
+"""Reuses the memory of large outputs that were freed, for the outputs of later calls (decision 0031)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Searches in sorted tables, and in the offsets of segments, made for a block of elements at once."""
+"""C++ for searches in sorted tables and in segment offsets, for a block of elements at once."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Which tunables an advice turns."""
+"""Which tunables of C++ kernels each advice of the analyst changes."""
 
 from ...schemas import AdviceAction
 from ..ir.tunables import Mutations

@@ -1,4 +1,4 @@
-"""Loops over the points of a kernel, and how OpenMP shares them out: the same in every writer of C++."""
+"""C++ loops over the points of a kernel, and how OpenMP distributes them among threads."""
 
 from collections.abc import Iterable
 

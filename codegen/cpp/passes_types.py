@@ -1,4 +1,4 @@
-"""What a pass does at every point, and the loop it does it in."""
+"""Types of a pass over a row in C++: its loop, and what it computes at every point."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A loop kernel as a C++ function: parallel outer loops, passes over the inner ones, values of the row between them."""
+"""Writes a loop kernel as a C++ function: parallel outer loops, passes over the inner ones, row buffers between."""
 
 from dataclasses import replace
 

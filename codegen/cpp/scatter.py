@@ -1,4 +1,4 @@
-"""Sums by an index: every thread adds what belongs to its own rows, in order, so that no two write to one place."""
+"""Sums by an index in C++: every thread adds the elements of its own result rows, in order, without conflicts."""
 
 from ..ir.loops import ScatterKernel
 from ..ir.poly import Poly, product, variable

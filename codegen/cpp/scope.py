@@ -1,4 +1,4 @@
-"""Where generated statements go: a value is computed in the outermost loop in which it can be, each once."""
+"""Places generated C++ statements: each value is computed once, in the outermost loop that has its operands."""
 
 import re
 from collections import Counter

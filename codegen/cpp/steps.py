@@ -1,4 +1,4 @@
-"""Kernels of steps that sum over dimensions: a thread takes all steps for its points, and keeps their states."""
+"""C++ for recurrences whose steps sum over dimensions: a thread takes all steps for its points and keeps states."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Scalar expressions as C++."""
+"""Prints scalar expressions as C++."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Pools are elementwise operators on slices on a processor, and fuse with what is around them.
+"""Writes pools as elementwise operators on slices, which fuse with their neighbours on a processor.
 
 PyTorch's maximum is a scalar loop that writes an index beside every element, its mean is another: slices took a half
 to a twelfth of their time where few of them are added up (one thread, 3 x 3 and 2 x 2 windows on 28 to 57 columns).

@@ -1,1 +1,1 @@
-"""The Python side of candidates that is the same in every language: parameters, and what autograd can follow."""
+"""Python code of candidates that all languages share: parameters, and functions that autograd can differentiate."""

@@ -1,4 +1,4 @@
-"""A ``ModelNew`` that autograd can follow, for module problems that ask for the backward pass.
+"""Writes a ``ModelNew`` that autograd can differentiate, for module problems with a backward pass.
 
 The gradients of the inputs come from the kernels. Those of the parameters, which the problem does not ask for, come
 from the plain ATen calls, differentiated by PyTorch, and only where autograd is going to use them.
@@ -10,7 +10,7 @@ from msgspec import structs
 
 from ...schemas import Graph, Node, Ref
 from ..ir.build import is_float
-from ..lowering.aten import pyname
+from ..lowering.call_text import pyname
 
 _CLASS = '''class _Differentiable(torch.autograd.Function):
     """The forward pass of {names} by the kernels; parameters first."""

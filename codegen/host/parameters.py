@@ -1,4 +1,4 @@
-"""The ``ModelNew`` of a candidate: parameters and buffers under the names and of the kinds that ``Model`` has."""
+"""Writes the ``ModelNew`` of a candidate, with the names and kinds of the parameters and buffers of ``Model``."""
 
 import keyword
 

@@ -1,4 +1,4 @@
-"""Functions in which an expression over sizes and indices that occurs again has a name instead.
+"""Names index and size expressions that occur more than once in a generated function.
 
 Generated statements spell every size and index out. :func:`name_repeated` finds what occurs more than once, by value
 numbering over the function's syntax tree, and computes it once, in front of the first statement that needs it.

@@ -1,4 +1,4 @@
-"""How wrong a problem's results may be, and what that leaves to the values that they are computed from."""
+"""Error bounds of a problem's results, and the errors that they permit in the values before."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping

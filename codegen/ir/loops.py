@@ -1,4 +1,4 @@
-"""LoopIR: what a generated kernel does, as loops over index variables. Language-neutral; C++ is printed from it.
+"""LoopIR: a generated kernel as loops over index variables. The same for C++ and Triton.
 
 A :class:`Kernel` has an iteration space of dimensions with sizes. *Row* kernels reduce some of them: for every point of
 the other (outer) dimensions they make one or more passes over the reduced (inner) ones; every pass accumulates

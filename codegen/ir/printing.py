@@ -1,4 +1,4 @@
-"""Sizes and index polynomials as text, in Python and in C++ alike; texts of functions without their names."""
+"""Prints sizes and index polynomials in Python and C++; compares functions by their text without names."""
 
 import re
 from collections.abc import Callable, Iterable

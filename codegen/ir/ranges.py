@@ -1,4 +1,4 @@
-"""What is known of an index value without running: whether it surely lies inside a dimension."""
+"""Proves from its expression alone that an index lies inside a dimension."""
 
 from .poly import Poly, poly
 from .scalar import Scalar

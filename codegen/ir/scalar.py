@@ -1,4 +1,4 @@
-"""Scalar expressions: what is computed for one element. Language-neutral; printers turn them into C++."""
+"""Scalar expressions: the computation of one element. The same for C++ and Triton, which print them."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The tunables: what can be set about a kernel, what it may be set to for this graph and machine, and what it means."""
+"""The tunables of C++ kernels: their fields, and their possible values for a graph and machine."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Value numbering of a generated function's expressions: which have the same value wherever they occur."""
+"""Value numbering of a generated function: which expressions have the same value, wherever they occur."""
 
 import ast
 import re

@@ -1,1 +1,1 @@
-"""From a captured graph to loops: rewrites, regions, and what one element of each node is."""
+"""From a captured graph to loops: rewrites, partition into kernels, and the expression of one element of each node."""

@@ -1,4 +1,4 @@
-"""Rows whose elements lie apart in memory, in another order of dimensions: what lies side by side comes last.
+"""Reorders the dimensions of row kernels whose rows do not run along memory, so that the contiguous one comes last.
 
 A norm over a view reads channels that lie last as ``i // channels`` and ``i % channels`` of one dimension: that is two,
 of which the second lies along memory.

@@ -1,4 +1,4 @@
-"""What must be in memory: inputs, what PyTorch computes, and what PyTorch, a search or the caller reads."""
+"""Which values of a graph must be stored: inputs, PyTorch's results, and what PyTorch, a search or the caller reads."""
 
 import re
 from collections.abc import Iterable, Iterator

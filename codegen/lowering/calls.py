@@ -1,4 +1,4 @@
-"""New nodes of a graph: calls with one result, views of a value, and what is known of their results."""
+"""Constructors of graph nodes for rewrites: operators with one result, views, and their metadata."""
 
 from collections.abc import Iterable, Sequence
 

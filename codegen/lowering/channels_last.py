@@ -1,4 +1,4 @@
-"""Networks whose library convolutions have channels last: whatever stands between them is computed in that order too.
+"""Keeps channels last between library convolutions: the operators between them are computed in that order, too.
 
 Every value of the chain has a twin whose channels are its last dimension; the value itself is a view of it, so that
 whoever reads it in the usual order still finds it. The library's fastest convolutions read and write that order, and

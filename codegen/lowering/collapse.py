@@ -1,4 +1,4 @@
-"""Merges adjacent loop dimensions that every access walks through as one, so that loops are long and few."""
+"""Merges adjacent loop dimensions that every access walks through in one stride, so that loops are long and few."""
 
 from dataclasses import replace
 

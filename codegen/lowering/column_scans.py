@@ -1,4 +1,4 @@
-"""Scans over another dimension than the last, spelled as scans of the rows of a transposed tensor."""
+"""Rewrites scans over another dimension than the last as scans over rows of a transposed tensor."""
 
 import math
 from collections.abc import Collection

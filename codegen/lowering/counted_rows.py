@@ -1,6 +1,6 @@
-"""Rows that are looked up by counting, as positions of a sequence are: a table may have fewer, which eager refuses.
+"""Look-ups of rows 0, 1, 2, … (positions of a sequence), where a table may have fewer rows and eager raises.
 
-What is counted is no number in memory, and no kernel checks it: whether it fits is a condition on the sizes.
+Such indices are not in memory, so no kernel checks them: whether the table has enough rows is a condition on sizes.
 """
 
 from collections.abc import Iterator, Mapping

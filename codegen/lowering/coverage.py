@@ -1,4 +1,4 @@
-"""Whether a captured graph says everything that the reference does: what it leaves behind, and at every named shape."""
+"""Whether a captured graph computes all of the reference: its side effects, and its results at every named shape."""
 
 import ast
 import math

@@ -1,4 +1,4 @@
-"""Convolutions of every channel by itself, spelled out: products of shifted slices with one weight each, added up."""
+"""Rewrites depthwise convolutions as sums of shifted slices, each times one weight."""
 
 import math
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""``max`` and ``min`` over a dimension, which give values and positions, as reductions that give one of them."""
+"""Rewrites ``max`` and ``min`` over a dimension (values and positions) as one reduction for each result."""
 
 from msgspec import structs
 

@@ -1,4 +1,4 @@
-"""Which memory a kernel may overwrite with its own result: of PyTorch's results, and of what the operator writes."""
+"""Which memory a kernel may overwrite with its result: results of PyTorch, and inputs that the operator writes."""
 
 from ...schemas import Ref
 from ..ir.loops import Kernel, buffers_read

@@ -1,4 +1,4 @@
-"""Products of short integers by the library's kernels: PyTorch's own for ``int32`` are plain loops."""
+"""Products of short integers through fast library kernels: PyTorch's own ``int32`` products are plain loops."""
 
 from msgspec import structs
 

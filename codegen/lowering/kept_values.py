@@ -1,4 +1,4 @@
-"""Values that a kernel of steps computes once and keeps: what no step changes, and what fewer loops change."""
+"""Which values of a recurrence's steps are computed once and kept: no step, or only an outer loop, changes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

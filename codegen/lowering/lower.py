@@ -1,4 +1,4 @@
-"""From graph to scalar expressions: what one element of a node is, in terms of what has been stored already."""
+"""Lowers graph nodes to scalar expressions: one element of a node, in terms of stored values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The partition of a graph: which kernels and operators of PyTorch run, in which order, and who reads what."""
+"""The plan of a graph: its kernels and PyTorch calls in order, and which of them reads which value."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The loops of a kernel of steps: which dimensions are points of their own, and which are summed over in a step."""
+"""The loops of a recurrence's kernel: which dimensions are independent points, and which a step sums over."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Pools whose windows are large and lie side by side: reductions over blocks of the input."""
+"""Rewrites pools with large windows that do not overlap as reductions over blocks of the input."""
 
 from ...schemas import Arg, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype

@@ -1,4 +1,4 @@
-"""Pooling spelled out: maxima and sums over shifted, strided slices of the input, which fuse with what is around."""
+"""Rewrites pools as maxima and sums over shifted, strided slices of the input, which fuse with their neighbours."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Mean pools before pointwise convolutions instead of behind them: both are linear, and what is left is smaller."""
+"""Moves mean pools before pointwise convolutions: both are linear, and the convolution gets smaller."""
 
 import math
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Chains of matrix products in the order that costs least: ``A (B C)`` is ``(A B) C``."""
+"""Chooses the cheapest order of chains of matrix products: ``A (B C)`` is ``(A B) C``."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Recurrences that were captured step by step, as one step and how often it is taken.
+"""Finds recurrences in a graph that was captured step by step: one step, and how often it is taken.
 
 A loop over time in Python is a graph of every step, and its results are put together by a concatenation. Where all
 steps are the same operators on the next elements, and on what the step before computed, one node stands for them.

@@ -1,4 +1,4 @@
-"""Reductions of ATen in terms of sum, product, maximum, minimum, and, or; and positions of extremes."""
+"""ATen reductions as sum, product, maximum, minimum, and, or, and as positions of extremes."""
 
 from collections.abc import Container
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Offsets that a shape took apart and the same one puts together again: ``x // d * d + x % d`` is ``x``."""
+"""Simplifies indices that a view takes apart and another puts together: ``x // d * d + x % d`` is ``x``."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Nodes that refer to others by new names."""
+"""Copies graph nodes with other names for the nodes that they read."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,4 @@
-"""Values that would be computed many times: costly ones by broadcasting, as the cosines of rotary embeddings and the
-biases that attention in windows looks up for each pair of places; and all that windows read where they overlap."""
+"""Stores values that kernels would compute many times: costly broadcast ones, and those that windows read again."""
 
 import math
 from collections import defaultdict

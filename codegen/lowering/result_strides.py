@@ -1,4 +1,4 @@
-"""Results that lie in memory as the reference's do: a network's next layer may view them as that."""
+"""Gives results the strides of the reference's results, which the next layer of a network may rely on."""
 
 from collections.abc import Mapping
 

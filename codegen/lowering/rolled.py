@@ -1,4 +1,4 @@
-"""Calls that a capture wrote down step by step, as loops again: the text of a scan of many steps is short."""
+"""Prints repeated PyTorch calls of a captured scan as a Python loop, so that the file stays short."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Which values of a row are kept in a thread's buffer for later passes, instead of being computed again."""
+"""Which values of a row a thread keeps in a buffer for later passes, instead of computing them again."""
 
 from dataclasses import dataclass
 

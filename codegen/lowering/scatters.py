@@ -1,4 +1,4 @@
-"""Writes into part of a tensor, as functionalisation leaves them, as concatenations of what stands where afterwards.
+"""Rewrites writes into a part of a tensor as concatenations of the old and the new parts.
 
 ``h[:, t] = v`` is ``select_scatter(h, v, 1, t)``: a copy of all of ``h`` for each step of a recurrence. Where the
 places are numbers, a later read of one part is a read of what was written there, and all writes are one concatenation.

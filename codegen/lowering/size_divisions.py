@@ -1,4 +1,4 @@
-"""What a graph divides sizes by, and numbers that are inputs: where it is 0, or a quotient is rounded otherwise."""
+"""Divisions by sizes and by numeric inputs in a graph: checks for zero, and for quotients that round differently."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""In which order a step computes its values, so that states take the place of what they were before it if they can."""
+"""The order in which a step computes its values, so that new states overwrite old ones where possible."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a step of a recurrence may hold beside elementwise operators: sums over dimensions, and products of a row.
+"""What a step of a recurrence may contain beside elementwise operators: sums over dimensions, and products of a row.
 
 Products of what a step keeps are spelled as multiplications and sums, for one kernel to take all steps. Products that
 no state goes into are one product for all steps, ahead of them.

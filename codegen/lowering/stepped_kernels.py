@@ -1,4 +1,4 @@
-"""The kernel of a recurrence whose steps sum over dimensions: which loops it has, and what a step keeps in which order.
+"""Builds the kernel of a recurrence whose steps sum over dimensions: its loops, and the values that a step keeps.
 
 Dimensions that every value of a step has at the place of its own are the kernel's: such points know nothing of each
 other. All others are loops inside of a step.

@@ -1,4 +1,4 @@
-"""What a candidate of the generator says of itself in its first line."""
+"""The first line of a generated candidate: a summary of its kernels and tunables."""
 
 from collections.abc import Iterable
 

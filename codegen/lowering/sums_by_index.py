@@ -1,4 +1,4 @@
-"""Sums by an index: messages of a graph's edges by node, rows by segment, gradients of looked-up rows."""
+"""Sums by an index: of messages by graph node, of rows by segment, of gradients by looked-up row."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The few largest values of every row as reductions, and what is computed of them place by place.
+"""Rewrites ``topk`` with a small k as reductions, and the operators on its results place by place.
 
 A library sorts rows in a call of its own. Keys of 64 bits, the order of the value in front of the place, are all
 different: their maximum is the first pick, the maximum of what is smaller the next. Sums over picks, and writes where

@@ -1,4 +1,4 @@
-"""Attention with heads too wide for one kernel, spelled out as products and a softmax between them."""
+"""Rewrites attention whose heads are too wide for one kernel as two products with a softmax between them."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Windows that slide over a tensor, spelled out: slices of the input, one for every element of a window."""
+"""Rewrites sliding windows over a tensor as slices of the input, one for each element of a window."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A config and a graph to a candidate file in Triton."""
+"""Builds a Triton candidate file from a config (values of the tunables) and a captured graph."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

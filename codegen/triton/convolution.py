@@ -1,4 +1,4 @@
-"""Convolutions as implicit matrix products in Triton: which ones, how they are cut, and what comes before them."""
+"""Convolutions as implicit matrix products in Triton: which ones, their tiles, and operators fused before them."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The text of convolutions in Triton: positions of all images down, filters across, summed over taps and channels.
+"""Triton text of convolutions: rows are positions of all images, columns filters, sums run over taps and channels.
 
 A transposed convolution with steps is one convolution for every remainder of an output's position: the taps that meet
 inputs there lie evenly apart, so each such phase is a sum over fewer taps, and no multiplication by zero is done.

@@ -1,4 +1,4 @@
-"""What follows a contraction (a product, a convolution), computed on its sums while they are in registers."""
+"""Operators after a contraction (product or convolution), computed on its sums while they are in registers."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,4 +1,4 @@
-"""What a plan's kernels hold on a GPU, so that only tunables that matter are turned."""
+"""Which operations a plan's kernels contain on a GPU: a tunable that changes nothing is left out of the search."""
 
 from ...schemas import Graph
 from ..ir.loops import Kernel, SpecialKernel

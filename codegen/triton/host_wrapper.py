@@ -6,7 +6,7 @@ from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
-from ..lowering.aten import makes_tensor, pyname, unbacked
+from ..lowering.call_text import makes_tensor, pyname, unbacked
 from ..lowering.in_place import renewed
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of

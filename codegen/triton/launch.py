@@ -1,4 +1,4 @@
-"""A Triton kernel as the host wrapper sees it: what it is launched with, as Python expressions over the sizes."""
+"""A Triton kernel as the host wrapper launches it: grid and arguments, as Python expressions over the sizes."""
 
 import math
 import re

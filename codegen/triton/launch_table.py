@@ -1,4 +1,4 @@
-"""``TRITON_LAUNCHES``, and the code by which a candidate knows whether a launch is one of them.
+"""Writes ``TRITON_LAUNCHES``, and the code with which a candidate finds out whether a launch is in it.
 
 Where a candidate runs, nothing may be compiled: sizes for which Triton would compile a kernel anew go to PyTorch.
 """

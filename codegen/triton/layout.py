@@ -1,4 +1,4 @@
-"""Where a kernel reads an operand in place: in which value's memory, from which element on, and with which strides."""
+"""Where in memory a kernel reads an operand without a copy: the stored value, the first element, and the strides."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

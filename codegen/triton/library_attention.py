@@ -1,4 +1,4 @@
-"""Attention that stays with the library: graphs are captured in main memory, whose operator no accelerator has."""
+"""Leaves attention to the library on a GPU: replaces the CPU operator that was captured in main memory."""
 
 from msgspec import structs
 

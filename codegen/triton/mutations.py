@@ -1,4 +1,4 @@
-"""Which tunables of Triton kernels an advice turns."""
+"""Which tunables of Triton kernels each advice of the analyst changes."""
 
 from ...schemas import AdviceAction
 from ..ir.tunables import Mutations

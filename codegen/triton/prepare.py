@@ -1,4 +1,4 @@
-"""Takes loop kernels apart until each is what one Triton kernel does: parts of long reductions, then what ends them."""
+"""Splits loop kernels until each is one Triton kernel: parts of long reductions, then the kernel that combines them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

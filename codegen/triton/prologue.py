@@ -1,4 +1,4 @@
-"""What comes before a product, computed on its operands' tiles instead of being written and read again."""
+"""Operators before a product, computed on its operands' tiles instead of being stored first."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

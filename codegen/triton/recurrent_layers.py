@@ -1,4 +1,4 @@
-"""Recurrent layers that a kernel of ours can take: as nodes of the graph, cut so that their weights stay on the chip.
+"""Recurrent layers as one node of the graph, divided among programs so that their weights stay on the chip.
 
 Products with arguments of the operator, which may be of any size, are left to PyTorch in full precision, as in the
 library: of the inputs for all steps at once, of the first states. The kernel multiplies states alone.

@@ -1,4 +1,4 @@
-"""Rewrites of a graph that pay on a GPU: a product with a vector is a reduction, a chain takes its best order."""
+"""Graph rewrites that are faster on a GPU: a product with a vector as a reduction, the best order of a chain."""
 
 import math
 from collections.abc import Collection, Mapping

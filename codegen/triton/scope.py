@@ -1,4 +1,4 @@
-"""Where generated Triton statements go: outside the loop over a row, or in it; each value once."""
+"""Places generated Triton statements: in or before the loop over a row, each value once."""
 
 import keyword
 import re

@@ -1,4 +1,4 @@
-"""Kernels that repeat each other but for names are one function: a graph's equal layers are compiled once."""
+"""Merges kernels that are equal except for names into one function, so that equal layers are compiled once."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Every generated kernel of a plan as Triton, and how the host wrapper launches them."""
+"""Writes all kernels of a plan as Triton text, and their launches for the host wrapper."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

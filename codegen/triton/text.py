@@ -1,4 +1,4 @@
-"""Scalar expressions as Triton."""
+"""Prints scalar expressions as Triton."""
 
 from ..ir.build import is_float
 from ..ir.scalar import Scalar

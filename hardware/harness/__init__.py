@@ -1,4 +1,4 @@
-"""The evaluation harness: three kinds of process, so that nobody judges himself.
+"""The judge: reference, baselines and candidate in separate processes, so that no process judges itself.
 
 The *supervisor* (asyncio, inside the agents' process, no torch) owns clock, seeds and verdict. The *reference* runs
 the problem file: it draws inputs from private seeds, holds the oracle and compares. The *candidate* gets inputs and

@@ -1,4 +1,4 @@
-"""The baselines as the supervisor holds them: compiled once for a problem, kept warm, healed if their process dies."""
+"""The supervisor's side of the baselines: compiled once for a problem, kept warm, restarted if their process dies."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Checks of drafts: is it right on small inputs? Nothing that judges a candidate is shown by them."""
+"""Checks an author's draft on small inputs of its own: compiled, and right or not. It never uses the judge's inputs."""
 
 from ..processes.messages import Done
 from .messages.commands import Release

@@ -1,4 +1,4 @@
-"""Is a finished file a drop-in for its reference? :mod:`.children.contract_suite` is the child's side."""
+"""Tests whether a finished file is a drop-in for its reference. The child's side: :mod:`.children.contract_suite`."""
 
 from ...schemas import CompileReport, ContractProperty
 from ..languages.program_runs import starts_programs

@@ -1,4 +1,4 @@
-"""What becomes of a problem whose baselines die: once is the system's doing, again and again the reference's."""
+"""Decides what follows when a problem's baselines die: once is the system's fault, repeatedly the reference's."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Is it as fast on data that it has not seen? Timing repeats calls on a few inputs, which pays for remembering answers.
+"""Times a call on unseen inputs: timing repeats calls on a few inputs, which rewards kernels that keep answers.
 
 The contents of one copy are replaced, at the same addresses, by a case that this process never met, and a single call
 on them is timed and checked. A candidate that replays what it returned before is wrong there or slow.

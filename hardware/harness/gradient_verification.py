@@ -1,4 +1,4 @@
-"""Are a candidate's gradients right, where it has some? The supervisor's side (docs/judge.md)."""
+"""Verifies a candidate's gradients, if it gives some. The supervisor's side (docs/judge.md)."""
 
 from typing import TYPE_CHECKING
 

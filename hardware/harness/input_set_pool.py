@@ -1,4 +1,4 @@
-"""Draws the pool of input sets of a timed shape, once, and again where a verdict told something of it."""
+"""Draws the pool of input sets of a timed shape, once; and again after a verdict revealed one of them."""
 
 import asyncio
 import os

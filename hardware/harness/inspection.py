@@ -1,4 +1,4 @@
-"""What does a correct candidate do on its accelerator? Hands it, with its inputs, to the profilers."""
+"""Profiles a correct candidate on its accelerator: passes it, with its inputs, to the profilers."""
 
 import os
 from pathlib import Path

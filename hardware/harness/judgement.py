@@ -1,4 +1,4 @@
-"""From what happened in a candidate's process to a verdict with evidence."""
+"""Turns the outcome of a candidate's process (a failure, a death, an error) into a verdict with evidence."""
 
 import re
 from collections.abc import Sequence

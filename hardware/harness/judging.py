@@ -1,4 +1,4 @@
-"""The verdict on one candidate: a process for it, the checks, and where alone it is right."""
+"""Judges one candidate: starts its process, runs the checks, and finds its limits."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Baselines that are compiled in the background, for the caches on disk, while candidates are judged against others.
+"""Compiles slow baselines in the background, for the caches on disk, while candidates are judged against the others.
 
 A process of its own compiles such a baseline, less urgently than anybody, and stands still while something is timed. On
 an accelerator it tries kernels beside those who are judged: it takes the least of many timings of each. It had the

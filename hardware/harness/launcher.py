@@ -1,4 +1,4 @@
-"""Has a fork server fork the workers of one device; a fork server that died is replaced."""
+"""Starts the worker processes of one device through a fork server, and replaces a fork server that died."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""On which inputs a candidate is right, of a problem that names one call: perhaps on those that this call makes alone.
+"""Decides whether a wrong candidate is right on contiguous or finite inputs alone, for problems that name one call.
 
 A file in KernelBench's format makes its inputs in one way, and kernels published for it take pointers as they come
 there, and a maximum of two numbers that forgets NaN. Such a kernel answers the question that the file asks. So what it

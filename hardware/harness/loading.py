@@ -1,4 +1,4 @@
-"""A candidate's process, and its file in it."""
+"""Starts a candidate's process and loads its file there."""
 
 from ...schemas import FROM_SEED, CompileReport, Problem, Verdict
 from ..processes.worker import Worker

@@ -1,4 +1,4 @@
-"""How much memory a session of a problem takes on its device, all its processes together: what it reserves there."""
+"""How much memory all processes of a problem take on its device: what a session and a validation reserve."""
 
 from ...schemas import Accelerator, ProblemFacts
 from ..machine.reservations import MARGIN

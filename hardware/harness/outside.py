@@ -1,4 +1,4 @@
-"""A process of a candidate that is timed from outside, against the baselines of its problem."""
+"""Times one process of a candidate from outside, against the baselines of its problem."""
 
 import contextlib
 import os

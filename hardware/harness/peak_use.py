@@ -1,4 +1,4 @@
-"""How much of an accelerator's memory was in use at most while something ran, by all processes together."""
+"""Measures the largest use of an accelerator's memory while a step runs, over all processes."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which problems of this process hold memory of the device, and what is let go when others wait for it.
+"""Memory reservations of this process's problems, and which of them give theirs up when others wait.
 
 Idle ones are let go, too, where their descriptors are most of those that the process may have.
 """

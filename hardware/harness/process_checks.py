@@ -1,4 +1,4 @@
-"""What every process of a candidate has to stand, whoever times it."""
+"""Checks that every timed process of a candidate must pass, however it is timed."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How fast is it, against what? The supervisor's side of timing one candidate."""
+"""Times one candidate against the baselines. The supervisor's side."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which input sets a process's calls are recorded on: so many that no cache holds one when its turn comes. No torch."""
+"""How many input sets a process's calls are recorded on: so many that no set is still in a cache. No torch."""
 
 import math
 import os

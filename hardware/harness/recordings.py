@@ -1,4 +1,4 @@
-"""The baselines' calls as an accelerator replays them, recorded once as candidates' are."""
+"""Records the baselines' calls for replay on an accelerator, once, as candidates' calls are."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,8 +1,8 @@
-"""Several draws decide where one says nothing: an error on derived inputs that lies beside the bound.
+"""Repeats a check on further draws where an error on derived inputs lies beside the bound; the majority decides.
 
-It is wrong on one draw and right on the next: what one of them says is chance. So other draws of the same variant at
-the same shape are looked at until most of :data:`DRAWS` agree. An error that is far on either side of the bound decides
-alone. On the problem's own values every draw decides: what is wrong there is wrong.
+Such a candidate may be wrong on one draw and right on the next. So other draws of the same variant at the same shape
+are checked until most of :data:`DRAWS` agree. One draw decides if its error is far from the bound, and on the problem's
+own values.
 """
 
 from collections.abc import Awaitable, Callable

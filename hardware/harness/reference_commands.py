@@ -1,4 +1,4 @@
-"""Asks a process that runs the problem's own code."""
+"""Sends commands to a process that runs the problem's own code."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""The reference as the supervisor holds it: one warm process for a problem, its cases made once, healed if it dies."""
+"""The supervisor's side of the reference: one warm process for a problem, cases made once, restarted if it dies."""
 
 import asyncio
 import os

@@ -1,8 +1,8 @@
-"""A process of a candidate whose calls are replayed by the device: what counts is the device's time, without launches.
+"""Times a process of a candidate whose calls the device replays: the device's time counts, without launches.
 
-It is cross-checked as :mod:`.self_timed` does. Who works ahead or joins calls saves nothing in replays in which each
-input set is intact only around its call (:mod:`.tensors.poisoning`): its speedup is no higher than these allow. Whether
-it keeps answers is seen by one such replay on input sets that it never met, beside one on those that it knows.
+Times are cross-checked as in :mod:`.self_timed`. In some replays each input set is intact only around its call
+(:mod:`.tensors.poisoning`), so that working ahead or computing calls together saves nothing; they cap the speedup. A
+replay on unseen input sets, beside one on those that were used, shows whether the candidate keeps answers.
 """
 
 import math

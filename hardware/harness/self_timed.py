@@ -1,4 +1,4 @@
-"""A process of a candidate that times itself, against the baselines of its problem: what it says is cross-checked."""
+"""Times a process of a candidate by its own clock, against the baselines; the times are cross-checked."""
 
 import secrets
 from dataclasses import dataclass, field, replace

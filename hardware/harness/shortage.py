@@ -1,4 +1,4 @@
-"""What went wrong, as text, in whatever a step comes to: whether memory was short can be seen there."""
+"""Collects the error texts in the result of a step, to detect that memory was short."""
 
 from collections.abc import Iterable
 

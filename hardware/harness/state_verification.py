@@ -1,4 +1,4 @@
-"""Is what a candidate leaves behind right? The supervisor's side of judging state."""
+"""Verifies the state that a candidate's calls leave. The supervisor's side."""
 
 from collections.abc import Sequence
 

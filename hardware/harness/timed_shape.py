@@ -1,4 +1,4 @@
-"""One timed shape of a problem, as whoever times at it sees it: its cases, and the pool of its input sets."""
+"""One timed shape of a problem, for the code that times: its cases, and the pool of its input sets."""
 
 from typing import TYPE_CHECKING
 

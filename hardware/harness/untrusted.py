@@ -1,4 +1,4 @@
-"""A candidate's process, as the supervisor asks it."""
+"""The supervisor's side of a candidate's process: sends commands, and checks every answer."""
 
 import time
 from collections.abc import Awaitable, Callable

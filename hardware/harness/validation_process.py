@@ -1,4 +1,4 @@
-"""Has a problem examined in a process of its own. The supervisor's side of :mod:`.children.problem_validation`."""
+"""Validates a problem in a process of its own. The supervisor's side of :mod:`.children.problem_validation`."""
 
 import asyncio
 import signal

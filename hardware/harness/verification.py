@@ -1,4 +1,4 @@
-"""Is it right, and is it honest? The supervisor's side of judging one candidate."""
+"""Verifies that a candidate is right and does not cheat. The supervisor's side."""
 
 import asyncio
 import contextlib

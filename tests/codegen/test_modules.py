@@ -19,7 +19,7 @@ from modules import MODULES, TRITON, WRITES
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import plan_of
 from kernelswarm.codegen.ir.tunables import Settings
-from kernelswarm.codegen.lowering.aten import pyname
+from kernelswarm.codegen.lowering.call_text import pyname
 from kernelswarm.hardware.capture import state, trace
 from kernelswarm.hardware.capture.capture import capture
 from kernelswarm.schemas import ProblemError

@@ -1,4 +1,4 @@
-"""What a look-up algorithm is made of, and the C++ that all of them share."""
+"""What a look-up algorithm consists of, and the C++ that all look-up algorithms share."""
 
 from __future__ import annotations
 

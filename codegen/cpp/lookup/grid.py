@@ -1,4 +1,4 @@
-"""A grid over the table's range: the cell of a query gives the few boundaries that are left to compare."""
+"""Look-up by a grid over the table's range: the cell of a query leaves a few boundaries to compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches that need nothing but the table: comparison counting, binary search, and a hint from the last query."""
+"""Look-ups without a further table: comparison counting, binary search, and a start from the last query's position."""
 
 from __future__ import annotations
 

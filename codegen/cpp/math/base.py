@@ -1,4 +1,4 @@
-"""What a C++ math function is made of: its text, what it needs, and how wrong it may be."""
+"""What a C++ math function consists of: its text, the functions it calls, and its error bound."""
 
 from __future__ import annotations
 

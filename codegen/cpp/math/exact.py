@@ -1,4 +1,4 @@
-"""What is exact or one correctly rounded instruction: rounding, division, roots, extrema, integer powers, remainders.
+"""C++ math functions that are exact or correctly rounded: rounding, division, roots, extrema, remainders.
 
 The level does not matter here: there is one version, called `accurate`. Semantics are PyTorch's.
 """

@@ -1,4 +1,4 @@
-"""tanh, sigmoid, silu, erf, both gelus: what saturates, built on exp or on a rational function."""
+"""C++ for tanh, sigmoid, silu, erf and both gelus, built on exp or on a rational function."""
 
 from __future__ import annotations
 

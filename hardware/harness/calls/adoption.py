@@ -1,4 +1,4 @@
-"""How a candidate's module comes by the reference's weights, whatever it calls them.
+"""Copies the reference's weights into a candidate's module, by name or by order; otherwise it keeps its own.
 
 KernelBench makes reference and candidate under the same seed and copies nothing, so published solutions may name their
 parameters as they like. Here weights are copied where it is clear which is which: by name, else in the order in which

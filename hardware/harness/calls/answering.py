@@ -1,4 +1,4 @@
-"""The loop every child runs: take a command, do it, answer; what user code throws becomes a :class:`Failure`."""
+"""The command loop of every child: reads a command, runs it, answers; an exception becomes a :class:`Failure`."""
 
 import re
 import socket

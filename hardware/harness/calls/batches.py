@@ -1,4 +1,4 @@
-"""Batches that are timed from outside, as their process makes them: a call on each input set, all outputs kept."""
+"""The timed process's side of timing from outside: a batch has a call on each input set and keeps all outputs."""
 
 import functools
 import gc

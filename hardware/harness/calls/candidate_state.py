@@ -1,4 +1,4 @@
-"""A candidate module's state, in its process: loaded, put back between calls, handed over, and checked at the end."""
+"""A candidate module's state, in its process: loaded, restored between calls, handed over, and checked at the end."""
 
 from collections.abc import Sequence
 from typing import Any

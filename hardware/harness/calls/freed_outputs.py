@@ -1,4 +1,4 @@
-"""Spoils a few bytes of outputs that are let go, so that nothing of them serves later calls.
+"""Overwrites a few bytes of outputs when they are freed, so that later calls cannot reuse an old answer.
 
 Memory that is freed stays with its process (docs/decisions/0008), so fresh outputs lie where old ones lay. Where a part
 of the answer is always the same, such as the zeros beside a triangle, old outputs hold it: a call could leave it out.

@@ -1,4 +1,4 @@
-"""What a candidate must leave as it found it: functions of torch and of the clock, the harness, global state.
+"""Checks that a candidate changed nothing it must not: functions of torch and of the clock, the harness, global state.
 
 In one process with the candidate nothing is safe for good; this names the usual tricks. What decides are the outputs,
 which the reference compares elsewhere, and the supervisor's own clock.

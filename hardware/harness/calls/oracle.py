@@ -1,4 +1,4 @@
-"""The reference in another precision: in float64, where it says what is right, or in a lower one, to compare with."""
+"""The reference in another precision: in float64 as the oracle, or in a lower one for comparison."""
 
 from collections.abc import Callable
 from typing import Any

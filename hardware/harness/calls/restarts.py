@@ -1,6 +1,6 @@
-"""Timed calls that begin from the start: what each changes is put back before it, in baselines and candidates alike.
+"""Restores before each timed call what the last one changed, in baselines and candidate alike.
 
-That is inside what is counted, of both, which makes neither look faster than it is beside the other.
+The counted time of both includes the restoring, so neither gains by it.
 """
 
 from collections.abc import Callable, Sequence

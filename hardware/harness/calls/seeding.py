@@ -1,4 +1,4 @@
-"""The global generators that a problem's or candidate's code draws from."""
+"""Seeds the global random generators that the code of a problem or candidate draws from."""
 
 import random
 import sys

@@ -1,6 +1,6 @@
-"""What a module keeps from one call to the next: read by name, compared with its start, and put back.
+"""A module's state between calls: read by name, compared with its start, and restored.
 
-That are parameters, buffers (persistent or not) and attributes that are tensors, numbers or None, also in lists, tuples
+State is parameters, buffers (persistent or not) and attributes that are tensors, numbers or None, also in lists, tuples
 and dictionaries. Names are those of ``state_dict`` and of attributes: ``norm.running_mean``, ``steps``, ``cache[0]``.
 A candidate's process uses this, too, so what it needs of torch was bound before any candidate is imported.
 """

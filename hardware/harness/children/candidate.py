@@ -1,4 +1,4 @@
-"""The candidate's process: imports the candidate, feeds it inputs, hands over outputs, times calls.
+"""The candidate's process: imports the candidate, receives inputs, returns outputs, runs timed calls.
 
 Whatever it uses after the import was bound before, so that a candidate cannot get between by patching a module.
 """

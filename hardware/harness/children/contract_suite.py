@@ -1,4 +1,4 @@
-"""The contract suite's process: it runs a finished file, behind the walls that hold for candidates."""
+"""The contract suite's process: runs a finished file with the isolation of a candidate."""
 
 import contextlib
 import os

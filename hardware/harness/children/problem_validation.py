@@ -1,4 +1,4 @@
-"""The validation process: finds out whether a problem can be searched, and all that the search must know of it."""
+"""The validation process: decides whether a problem can be searched, and collects the facts that a search needs."""
 
 import contextlib
 import math

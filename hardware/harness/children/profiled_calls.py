@@ -1,4 +1,4 @@
-"""Calls a candidate on the GPU in view of a profiler. A program of its own: Nsight Compute has to start what it sees.
+"""Calls a candidate on the GPU under a profiler. A program of its own, because Nsight Compute starts what it profiles.
 
 Started by :mod:`...profilers.standby`, it imports torch first, which takes seconds, then connects to its supervisor's
 socket and waits for an :class:`.Inspect`, before which it may be asked to warm up. It shuts itself off before it

@@ -1,4 +1,4 @@
-"""The reference's process: draws inputs, knows what is right, compares. It sees outputs, never the candidate's code."""
+"""The reference's process: draws inputs, computes right answers, compares. It never gets a candidate's code."""
 
 import itertools
 import math

@@ -1,1 +1,1 @@
-"""On which inputs candidates are tried: variants of the problem's own, other shapes, sizes. No torch."""
+"""Which inputs candidates are checked on: variants of the problem's own, other shapes, sizes. No torch."""

@@ -1,4 +1,4 @@
-"""Shapes that a problem does not name, made up by the judge for who knows the named ones by heart. Pure: no torch.
+"""Shapes that the judge makes up beside the problem's own, against kernels for the named shapes alone. Pure: no torch.
 
 Two are near or smaller than the named ones, and small. One is larger than the timed one: a kernel that takes another
 path from some size on has to be right there, too. How much a problem lets be changed is found out by trying:

@@ -1,4 +1,4 @@
-"""How large arguments are, and what is too large to be judged as often as the rest. Pure: no torch."""
+"""Sizes of arguments, and the limits above which calls are checked less often. Pure: no torch."""
 
 import math
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
+"""Messages between supervisor and children. Children's messages are data to the supervisor, never trusted code."""

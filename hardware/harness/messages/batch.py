@@ -1,4 +1,4 @@
-"""Batches that are timed from outside: what is said to the process that makes them, and to who times it."""
+"""Messages of timing from outside: to the process that makes the calls, and to the timekeeper."""
 
 from ....schemas import Schema
 from ...processes.arguments import Values

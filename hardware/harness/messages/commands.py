@@ -1,4 +1,4 @@
-"""What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
+"""Commands of the supervisor to children, and their answers, which are data and never trusted code."""
 
 from ....schemas import ProblemFacts, ProblemFormat, Schema
 from ...processes.arguments import Values as Values

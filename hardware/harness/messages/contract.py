@@ -1,4 +1,4 @@
-"""What supervisor and the contract suite's process say to each other."""
+"""Messages between the supervisor and the contract suite's process."""
 
 from ....schemas import ContractProperty, Schema
 

@@ -1,4 +1,4 @@
-"""Calls that an accelerator replays as one graph: what is said to the process that records them."""
+"""Messages about calls that an accelerator replays as one graph."""
 
 from ....schemas import Schema
 

@@ -1,4 +1,4 @@
-"""What supervisor and children say about what a call keeps: the module's state, and inputs that it writes."""
+"""Messages about state: what a module keeps between calls, and inputs that a call writes."""
 
 from ....schemas import Schema
 

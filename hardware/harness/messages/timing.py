@@ -1,4 +1,4 @@
-"""Timing inside a process: calls on copies of the inputs, and the baselines that are timed beside a candidate."""
+"""Messages of timing inside a process: calls on copies of the inputs, and the baselines beside a candidate."""
 
 from ....schemas import Schema
 from ...processes.arguments import Values

@@ -1,1 +1,1 @@
-"""What is right: the reference problem, its float64 oracle, its error, and inputs on which it says something."""
+"""The right answers: the reference problem, its float64 oracle, its error, and valid inputs."""

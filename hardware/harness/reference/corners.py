@@ -1,4 +1,4 @@
-"""Where a reference's slope hangs on a rounding: numbers beside the corner of a ReLU, a maximum, a clamp.
+"""Where a reference's gradient depends on rounding: numbers beside the corner of a ReLU, a maximum, a clamp.
 
 Two right kernels sum in other orders. A number beside zero is positive in one and negative in the other, and the
 gradient of all that comes before is another one: of a ReLU with a million numbers in one call of two. Float64 finds

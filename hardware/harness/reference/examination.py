@@ -1,4 +1,4 @@
-"""What problem validation finds out by running the reference: shape by shape, on its own inputs and on others.
+"""What problem validation learns from running the reference, shape by shape, on its own inputs and on variants.
 
 Where its own inputs let an answer pass that ignores them, a module is examined once more with other weights
 (:mod:`.weights`); those are its weights from then on, for whoever is judged and for the baselines.

@@ -1,4 +1,4 @@
-"""Which bytes of its inputs a reference cannot do without: those whose numbers each change an answer."""
+"""Which bytes of its inputs a reference must read: those whose numbers each change an output."""
 
 from typing import Any
 

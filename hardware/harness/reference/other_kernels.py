@@ -1,4 +1,4 @@
-"""The reference once more, by other kernels of torch: how wrong a right answer may be shows in more than one of them.
+"""Runs the reference a second time with other kernels of torch: the larger of the two errors sets the bound.
 
 Convolutions and recurrent layers on processors are oneDNN's. Its sums are short ones put together, whose error hardly
 grows with their length. A plain sum of a thousand products is as right, and three times as far from float64.

@@ -1,4 +1,4 @@
-"""Was it computed in a lower precision than asked? What a wrong answer is compared with, beside what is right.
+"""Tests whether a wrong answer was computed in a lower precision than asked.
 
 Two kinds of evidence. The errors are the same: the answer lies much closer to what the reference gives in a lower
 precision (all of it, or its inputs alone, as matrix units take them) than to what is right. Or the answer has no more

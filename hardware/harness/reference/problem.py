@@ -1,4 +1,4 @@
-"""A problem as a child sees it: the user's file, executed. Both formats behind one class each."""
+"""A problem in a child process: the user's file, executed. One class for each format."""
 
 import copy
 import inspect

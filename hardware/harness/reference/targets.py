@@ -1,4 +1,4 @@
-"""What is right for given inputs: the reference's outputs, in its own precision and in float64."""
+"""The right answers for given inputs: the reference's outputs, in its own precision and in float64."""
 
 import itertools
 import math

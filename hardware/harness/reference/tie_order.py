@@ -1,4 +1,4 @@
-"""Operators whose answer is not defined where numbers are equal: which of them comes first is the implementation's.
+"""Operators whose answer leaves open which of equal numbers comes first.
 
 ``topk`` of a row of zeros returns some of its places. Another kernel that returns others is as right, so inputs on
 which the answer hangs on that order say nothing of candidates. (``argmax`` and ``max`` return the first: defined.)

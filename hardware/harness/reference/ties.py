@@ -1,4 +1,4 @@
-"""Is a wrong output the right elements in another order? Sorts and top-k leave open which of equal values comes first.
+"""Tests whether a wrong output has the right elements in another order, as sorts and top-k permit for equal values.
 
 The order that the reference gives counts, so such an answer is wrong all the same; but its author should know that
 nothing is wrong with the arithmetic.

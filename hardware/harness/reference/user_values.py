@@ -1,4 +1,4 @@
-"""What a problem's file gives the harness: arguments that must travel, weights, and sentences about what is wrong."""
+"""Values of a problem's file for the harness: arguments that can be sent, weights, and sentences about errors."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Draws inputs of one variant, or of another shape, and finds out whether the reference still means something on them.
+"""Draws inputs of one variant, or of another shape, and tests whether the reference is still valid on them.
 
 The rule: the reference runs; in float64 it gives the same whole numbers, is finite in the same places and, where no
 input is special, gives no NaN; its own error, and how far its answer moves when every input moves by an epsilon, stay

@@ -1,4 +1,4 @@
-"""Answers that anybody can give without computing. Where one of them passes, a problem decides nothing.
+"""Wrong answers that need no computation (zeros, a mean, …): a problem on which one passes is refused.
 
 How far off a wrong answer is, is said in units of the error bound: up to 1 it passes as right.
 """

@@ -1,4 +1,4 @@
-"""How wrong a candidate may be. Pure.
+"""Error bounds of candidates. Pure.
 
 The measure of an element is ``|got - oracle| / (|oracle| + rms(oracle))``: relative where the value is large, relative
 to the typical value where it is small or cancels. A candidate may be :data:`MULTIPLE` times as wrong as the reference

@@ -1,4 +1,4 @@
-"""Compares what a candidate wrote with what is right, chunk by chunk, in the reference's process."""
+"""Compares a candidate's outputs with the right answers, chunk by chunk, in the reference's process."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""A number for the bytes of a large tensor, found where it lies: whether they changed shows without a second copy.
+"""A fingerprint of a large tensor's bytes, computed in place: it shows changes without a second copy.
 
 A sum of all 8-byte words, each times an odd random factor for its column and another for its row, modulo 2^64: a
 change that does not know the factors goes unseen once in 2^60. What this module uses was bound before any candidate

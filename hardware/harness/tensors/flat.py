@@ -1,4 +1,4 @@
-"""Tensors and numbers as flat vectors, looked at in chunks."""
+"""Tensors and numbers as flat vectors, read in chunks."""
 
 import math
 from collections import defaultdict

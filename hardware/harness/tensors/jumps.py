@@ -1,4 +1,4 @@
-"""Elements whose right value hangs on a rounding: beside a step, or on the order of numbers that are (nearly) equal.
+"""Elements whose right value depends on rounding: beside a step, or by the order of (nearly) equal numbers.
 
 ``round(x / scale)`` goes up or down where ``x / scale`` lies beside a half, and ``topk`` takes one or the other of two
 scores. A right kernel rounds in other places than the reference does, and answers otherwise there. Float64 finds these

@@ -1,4 +1,4 @@
-"""Whether two values are the same: to the last digit, or but for the order of additions."""
+"""Tests whether two values are the same: bit by bit, or except for the order of additions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

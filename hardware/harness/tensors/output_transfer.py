@@ -1,4 +1,4 @@
-"""Outputs on their way from a candidate to the reference: the bytes of all tensors, one behind the other.
+"""Transfers outputs from a candidate to the reference: the bytes of all tensors, one after the other.
 
 In a memory file, or, where they lie on a device and are large, in a block of its memory: 13 GB took 10 s each way
 through main memory. What the candidate's side uses was bound before.

@@ -1,4 +1,4 @@
-"""Inputs on which a reduction shows what is wrong with single numbers: few of them decide, or all are nearly the same.
+"""Inputs that show errors of single numbers in a reduction: few of them dominate, or all are nearly equal.
 
 On usual inputs errors of single numbers average out: a mean loss of a million exponentials is right although each of
 them is off by 0.2 %.

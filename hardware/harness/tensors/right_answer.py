@@ -1,4 +1,4 @@
-"""One right answer: the oracle, how far from it the reference itself is, and how far any other answer."""
+"""One right answer: the oracle, the reference's own error, and the error of any other answer."""
 
 import math
 import statistics

@@ -1,4 +1,4 @@
-"""Numbers with fewer digits, in the type that they have."""
+"""Rounds numbers to fewer digits without a change of their type."""
 
 import torch
 

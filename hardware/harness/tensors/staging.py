@@ -1,4 +1,4 @@
-"""Copies much between main memory and a device: through page-locked buffers, filled by all threads, taken in turns.
+"""Copies large data between main memory and a device: through page-locked buffers, with all threads.
 
 A plain copy of pageable memory runs in one thread, at a fraction of what the bus carries. What this module uses of
 torch was bound before any candidate is imported.

@@ -1,4 +1,4 @@
-"""The device that the tensors of a child are on: main memory, or one accelerator.
+"""The device of a child's tensors: main memory, or one accelerator.
 
 A child sets its device before it runs anything of a problem's or a candidate's. What it then uses of torch was
 bound here before, so that a candidate cannot get between by patching a module.

@@ -1,4 +1,4 @@
-"""Arguments on their way between processes: structure in the message, tensors in a sealed memory file."""
+"""Transfers arguments between processes: their structure in the message, tensors in a sealed memory file."""
 
 import ctypes
 import itertools

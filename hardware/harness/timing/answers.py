@@ -1,4 +1,4 @@
-"""Answers of a process that is timed, as the timekeeper reads them, and the outputs that they say where to read."""
+"""Reads the answer of a timed process, and the outputs at the addresses in it."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""How much of our cores others took while something was timed: their work, and that of other virtual machines.
+"""Share of our cores that other work took during timing: other processes, and other virtual machines.
 
 Ours are the cores that this process may use: what runs on the others of a machine that is shared takes nothing away.
 """

@@ -1,4 +1,4 @@
-"""Timing from outside, as interleaved timing asks for it: batches of a baseline, and what a batch costs by itself."""
+"""Timing from outside for interleaved rounds: batches of a baseline, and the cost of an empty batch."""
 
 from collections.abc import Awaitable, Callable
 from statistics import median

@@ -1,4 +1,4 @@
-"""Cross-checks two clocks on one batch, its process's and the supervisor's; and one kind of batch against another.
+"""Cross-checks the clock of a process against the supervisor's on one batch, and short batches against a long one.
 
 A long batch is compared with short ones like those that were counted: a candidate may do less, or show less, in these
 alone. But on a busy machine the scheduler spares short batches (who has slept gets the processor at once) and not long

@@ -1,4 +1,4 @@
-"""How long a candidate is timed: in how many processes, until when, and when more of them would change nothing."""
+"""How long a candidate is timed: in how many processes, until when, and when further ones change nothing."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Stops a process with all its threads, lets it go on, and reads its memory meanwhile. It has no say in any of it."""
+"""Stops a process with all its threads, reads its memory, and lets it go on, without its cooperation."""
 
 import contextlib
 import ctypes

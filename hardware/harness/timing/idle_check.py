@@ -1,4 +1,4 @@
-"""Is a candidate's process idle while others are timed? What it computes then slows them, and makes it look fast."""
+"""Checks that a candidate's process is idle while others are timed: its work would slow them."""
 
 import asyncio
 import os

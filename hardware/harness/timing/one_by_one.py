@@ -1,4 +1,4 @@
-"""Calls that are made one by one, beside batches of many: who computes several calls at once saves nothing there.
+"""Compares calls made one by one with batches: a kernel that computes several calls at once gains nothing there.
 
 The inputs of all calls of a batch lie side by side, so a kernel may compute the whole batch at its first call, in large
 operations and on all cores. Where the inputs of a call are written when the one before it has answered (:mod:`.steps`),

@@ -1,4 +1,4 @@
-"""Puts threads on cores of their own, from outside, and lets them go again at once (docs/decisions/0007).
+"""Pins the threads of other processes to cores of their own, and releases them again (docs/decisions/0007).
 
 The system may put threads that wait for one another on one core, and leave them there for many calls: where a process
 goes on after it stood still, and where it wakes up on a machine that does something else. In a program that runs on

@@ -1,4 +1,4 @@
-"""Which batches of a process have outputs read: all, unless they are large and it is no finalist's."""
+"""Which batches of a process have outputs read: all, except large outputs of a candidate that is no finalist."""
 
 import secrets
 from dataclasses import dataclass, field

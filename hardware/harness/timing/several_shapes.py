@@ -1,4 +1,4 @@
-"""What the runs at several timed shapes say together: weighted geometric means. Pure.
+"""Combines the runs at several timed shapes: weighted geometric means. Pure.
 
 A geometric mean is the same whichever shape takes longer, and a ratio of means is the mean of ratios. The baseline that
 counts is the fastest one at each shape: nobody who could pick one for each shape would be slower.

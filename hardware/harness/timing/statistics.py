@@ -1,4 +1,4 @@
-"""Medians, and how sure we are of their ratio. Pure."""
+"""Medians, and intervals of their ratios. Pure."""
 
 import math
 import random

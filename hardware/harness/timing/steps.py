@@ -1,4 +1,4 @@
-"""Times the calls of a batch one by one: the inputs of each are written once the call before it has answered.
+"""Times the calls of a batch one by one: the inputs of a call are written after the answer of the call before.
 
 Nothing can be computed together there, since the inputs of later calls do not exist yet. Each answer says where the
 outputs lie. Those of some calls, which only the supervisor knew, are read at that moment, with all threads stopped: who

@@ -1,4 +1,4 @@
-"""The timekeeper as the supervisor holds it, and one process whose batches it times."""
+"""The supervisor's side of the timekeeper, and of one process whose batches it times."""
 
 import asyncio
 import contextlib

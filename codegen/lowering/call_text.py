@@ -1,4 +1,4 @@
-"""Python text of graph nodes as calls of ATen operators."""
+"""What PyTorch computes in a generated file: graph nodes as Python text, each a call of its ATen operator."""
 
 import keyword
 import re
