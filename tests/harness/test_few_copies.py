@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from kernelswarm.hardware.harness.inputs import sizes
 from kernelswarm.hardware.harness.messages.commands import Open
@@ -15,6 +16,7 @@ from kernelswarm.hardware.harness.reference import examination, targets
 from kernelswarm.hardware.harness.reference.examination import Examination, drawn
 from kernelswarm.hardware.harness.reference.problem import ReferenceProblem, open_reference
 from kernelswarm.hardware.harness.reference.validity import changed
+from kernelswarm.hardware.harness.tensors import right_answer
 from kernelswarm.schemas import ProblemFormat
 
 SOURCE = """
@@ -71,6 +73,41 @@ def test_answers_that_lie_otherwise_are_laid_out_in_order_and_judged_alike(
         *(ordered.reference_error, ordered.sensitivity),
         ordered.bound,
     )
+
+
+def _all_of(target: right_answer.RightAnswer) -> tuple[Any, ...]:
+    """What is judged by; of elements that jump all that is known of them."""
+    jumps = {} if target._jumps is None else vars(target._jumps)
+    known = [value.tolist() if isinstance(value, torch.Tensor) else value for value in jumps.values()]
+    return target.bound, target.reference_error, target.sensitivity, target._movements, target.is_stable, known
+
+
+@pytest.mark.parametrize("where", [1.0, 0.5], ids=["nothing jumps", "a number beside a half jumps"])
+def test_large_answers_to_moved_inputs_are_let_go_of_one_by_one_and_judged_alike(
+    problem: Open, monkeypatch: pytest.MonkeyPatch, where: float
+) -> None:
+    source = SOURCE.replace("torch.selu(x.t()).t() * 1.1", "x + torch.round(x), x * x")
+    reference = open_reference(replace(problem, source=source, name="stepping"))
+    inputs = [torch.full((60, 5), 0.25).add_(torch.arange(300).view(60, 5) * 1e-4)]
+    inputs[0][7, 2] = where + 1e-7
+    usual = targets.targets_of(reference, problem, inputs, shake=True)
+    assert [target.jumps for target in usual] == [where == 0.5, False]
+
+    answers: list[Callable[[], Any]] = []
+    beside: list[int] = []
+    precise = reference.precise
+
+    def counted(*arguments: Any) -> Any:
+        beside.append(sum(answer() is not None for answer in answers))
+        outputs = precise(*arguments)
+        answers.extend(map(weakref.ref, outputs))
+        return outputs
+
+    monkeypatch.setattr(reference, "precise", counted)
+    monkeypatch.setattr(right_answer, "LARGE", 100)
+    measured = targets.targets_of(reference, problem, inputs, shake=True)
+    assert max(beside) == 2, "both outputs as they are, none of those that moved"
+    assert len(beside) >= 1 + 4 + 2 and list(map(_all_of, measured)) == list(map(_all_of, usual))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ elements by moving inputs a little and exchanging neighbours. They may be anythi
 all others are judged, by a bound that what jumps does not raise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 
@@ -19,7 +19,7 @@ MOST_MOVED = 1 / 2
 class Jumps:
     """Those of one output."""
 
-    def __init__(self, where: torch.Tensor, answers: Sequence[torch.Tensor], weight: torch.Tensor | None) -> None:
+    def __init__(self, where: torch.Tensor, answers: Iterable[torch.Tensor], weight: torch.Tensor | None) -> None:
         """``where``: which of its elements. ``answers``: flat, all of them right. ``weight``: what a difference counts
         at these elements; None for whole numbers, which must be equal.
         """
