@@ -10,13 +10,15 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from kernelswarm.hardware.harness.children import reference as child
 from kernelswarm.hardware.harness.inputs import sizes
-from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.messages.commands import MakeCase, Open
 from kernelswarm.hardware.harness.reference import examination, targets
 from kernelswarm.hardware.harness.reference.examination import Examination, drawn
 from kernelswarm.hardware.harness.reference.problem import ReferenceProblem, open_reference
 from kernelswarm.hardware.harness.reference.validity import changed
 from kernelswarm.hardware.harness.tensors import right_answer
+from kernelswarm.hardware.processes import wire
 from kernelswarm.schemas import ProblemFormat
 
 SOURCE = """
@@ -130,3 +132,20 @@ def test_large_inputs_that_a_device_draws_are_drawn_again_and_not_kept(
     with torch.no_grad():
         examined.examine("main", drawn(reference, problem, "main"))
     assert (examined.lone is not None) == is_kept
+
+
+@pytest.mark.parametrize("host", ["cpu", "another"], ids=["from its file", "drawn by the device"])
+def test_what_an_accelerator_draws_is_not_read_from_a_file(
+    problem: Open, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(child, "HOST", host)
+    unpacked = child.unpacked
+    monkeypatch.setattr(child, "unpacked", lambda given, file: read.append(file) or unpacked(given, file))
+    process = child._Reference()
+    process.open(problem, [])
+    base, files = process.make_case(MakeCase(case=0, shape="main", seed=1), [])
+    command = MakeCase(case=1, shape="main", seed=2, kind="strided", base=base.inputs)
+    made, others = process.make_case(command, list(files))
+    assert not made.refused and bool(read) == (host == "cpu")
+    wire.close_all([*files, *others])
