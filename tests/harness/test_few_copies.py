@@ -102,7 +102,7 @@ def test_large_answers_to_moved_inputs_are_let_go_of_one_by_one_and_judged_alike
     def counted(*arguments: Any) -> Any:
         beside.append(sum(answer() is not None for answer in answers))
         outputs = precise(*arguments)
-        answers.extend(map(weakref.ref, outputs))
+        answers.extend(weakref.ref(output.untyped_storage()) for output in outputs)
         return outputs
 
     monkeypatch.setattr(reference, "precise", counted)

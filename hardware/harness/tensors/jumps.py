@@ -25,7 +25,12 @@ class Jumps:
         """
         self._indices = where.nonzero().squeeze(1)
         self._weight = weight
-        values = torch.stack([answer[self._indices].double() for answer in answers])
+
+        def there(answer: torch.Tensor) -> torch.Tensor:
+            return answer[self._indices].double()
+
+        # Mapped: a loop's variable would hold a large answer while the next one is computed.
+        values = torch.stack(list(map(there, answers)))
         least, most = values.amin(0), values.amax(0)
         # Another kernel may jump at several steps at once, or at some of them.
         self._least, self._most = least - (most - least), most + (most - least)
