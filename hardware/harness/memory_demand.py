@@ -32,7 +32,8 @@ SHARE_OF_FINALIST = 0.25
 """Of a device's memory: so much may the processes of a finalist take that are prepared together."""
 SHARES_OF_VALIDATION = (0.125, 0.25, 0.5)
 """Of a device's memory: what a validation reserves, since nothing is known of the problem's size before; the next one
-where one was too little. Most networks take less than the first, ReLU of 6.4 GB takes 68 GB, half of an H200."""
+where one was too little. Most networks take less than the first. ReLU of 6.4 GB takes eight times that, 52 GB (counted
+at a 50th of its size): half of an H200 holds it."""
 SHARE = 0.95
 """Of a device's memory: the driver keeps some for itself."""
 

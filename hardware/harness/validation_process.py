@@ -116,8 +116,9 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
 
     On the device lie what candidate and baselines are timed on, their outputs, the oracles, and, while one is made,
     inputs and outputs in float64. In main memory lie the cases' inputs, a draw, and outputs on their way.
-    Of large ones all cases are made before the first candidate, and one candidate is judged at a time; of others six
-    are, four of which are timed in turn. Further timed shapes have as much of their own.
+    Of large ones all cases are made before the first candidate, and one candidate is judged at a time: five oracles lie
+    beside five times the outputs (once as they are, twice in float64) while the sixth is made. Of others six cases
+    are made before, four of which are timed in turn. Further timed shapes have as much of their own.
     """
     needed = [_needed_on_device(*call) for call in (largest_call(facts), *_further_calls(facts))]
     return sum(device for device, _ in needed), sum(host for _, host in needed)

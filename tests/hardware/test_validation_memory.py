@@ -307,6 +307,22 @@ def test_what_cannot_fit_is_not_run(limited, monkeypatch):
     assert refused.value.kind == "memory" and refused.value.needed_bytes == 10 * 4 * 64
 
 
+@pytest.mark.parametrize(
+    ("dtype", "inputs", "moved", "answers"),
+    [("float32", 4 + 8, 8, 4 + 8 + 8), ("float16", 2 + 8, 8, 2 + 8 + 8), ("float64", 8 + 8, 8, 8 + 8 + 8)],
+)
+def test_what_validation_takes_goes_by_types_and_answers_to_moved_inputs_count_where_they_are_kept(
+    limited, monkeypatch, dtype, inputs, moved, answers
+):
+    monkeypatch.setattr(problem_validation, "examined", None)
+    source = SCALED.replace("generator=generator", f"generator=generator, dtype=torch.{dtype}")
+    for large, kept in ((64, moved), (63, 0)):
+        monkeypatch.setattr(problem_validation, "LARGE", large)
+        with pytest.raises(Refused) as refused:
+            validate(1000, source)
+        assert refused.value.kind == "memory" and refused.value.needed_bytes == 64 * (inputs + answers + kept)
+
+
 def test_an_accelerators_limit_is_a_fraction_of_its_memory(monkeypatch):
     fractions = []
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=80 * GIB))

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
+from kernelswarm.hardware.harness.children import reference as child
 from kernelswarm.hardware.harness.inputs import sizes
-from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.messages.commands import MakeCase, Open
 from kernelswarm.hardware.harness.reference import examination, targets
 from kernelswarm.hardware.harness.reference.examination import Examination, drawn
 from kernelswarm.hardware.harness.reference.problem import ReferenceProblem, open_reference
 from kernelswarm.hardware.harness.reference.validity import changed
+from kernelswarm.hardware.harness.tensors import right_answer
+from kernelswarm.hardware.processes import wire
 from kernelswarm.schemas import ProblemFormat
 
 SOURCE = """
@@ -73,6 +77,41 @@ def test_answers_that_lie_otherwise_are_laid_out_in_order_and_judged_alike(
     )
 
 
+def _all_of(target: right_answer.RightAnswer) -> tuple[Any, ...]:
+    """What is judged by; of elements that jump all that is known of them."""
+    jumps = {} if target._jumps is None else vars(target._jumps)
+    known = [value.tolist() if isinstance(value, torch.Tensor) else value for value in jumps.values()]
+    return target.bound, target.reference_error, target.sensitivity, target._movements, target.is_stable, known
+
+
+@pytest.mark.parametrize("where", [1.0, 0.5], ids=["nothing jumps", "a number beside a half jumps"])
+def test_large_answers_to_moved_inputs_are_let_go_of_one_by_one_and_judged_alike(
+    problem: Open, monkeypatch: pytest.MonkeyPatch, where: float
+) -> None:
+    source = SOURCE.replace("torch.selu(x.t()).t() * 1.1", "x + torch.round(x), x * x")
+    reference = open_reference(replace(problem, source=source, name="stepping"))
+    inputs = [torch.full((60, 5), 0.25).add_(torch.arange(300).view(60, 5) * 1e-4)]
+    inputs[0][7, 2] = where + 1e-7
+    usual = targets.targets_of(reference, problem, inputs, shake=True)
+    assert [target.jumps for target in usual] == [where == 0.5, False]
+
+    answers: list[Callable[[], Any]] = []
+    beside: list[int] = []
+    precise = reference.precise
+
+    def counted(*arguments: Any) -> Any:
+        beside.append(sum(answer() is not None for answer in answers))
+        outputs = precise(*arguments)
+        answers.extend(weakref.ref(output.untyped_storage()) for output in outputs)
+        return outputs
+
+    monkeypatch.setattr(reference, "precise", counted)
+    monkeypatch.setattr(right_answer, "LARGE", 100)
+    measured = targets.targets_of(reference, problem, inputs, shake=True)
+    assert max(beside) == 2, "both outputs as they are, none of those that moved"
+    assert len(beside) >= 1 + 4 + 2 and list(map(_all_of, measured)) == list(map(_all_of, usual))
+
+
 @pytest.mark.parametrize(
     ("host", "large_bytes", "is_kept"),
     [("cpu", 1, True), ("another", 1, False), ("another", 1 << 30, True)],
@@ -93,3 +132,20 @@ def test_large_inputs_that_a_device_draws_are_drawn_again_and_not_kept(
     with torch.no_grad():
         examined.examine("main", drawn(reference, problem, "main"))
     assert (examined.lone is not None) == is_kept
+
+
+@pytest.mark.parametrize("host", ["cpu", "another"], ids=["from its file", "drawn by the device"])
+def test_what_an_accelerator_draws_is_not_read_from_a_file(
+    problem: Open, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(child, "HOST", host)
+    unpacked = child.unpacked
+    monkeypatch.setattr(child, "unpacked", lambda given, file: read.append(file) or unpacked(given, file))
+    process = child._Reference()
+    process.open(problem, [])
+    base, files = process.make_case(MakeCase(case=0, shape="main", seed=1), [])
+    command = MakeCase(case=1, shape="main", seed=2, kind="strided", base=base.inputs)
+    made, others = process.make_case(command, list(files))
+    assert not made.refused and bool(read) == (host == "cpu")
+    wire.close_all([*files, *others])

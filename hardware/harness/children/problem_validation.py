@@ -18,7 +18,8 @@ from ..calls.answering import Refused, attempt, serve_commands
 from ..calls.backward import differentiated
 from ..calls.sleeping_threads import sleep_while_waiting
 from ..calls.state import held
-from ..inputs.graph_sizes import largest_live_bytes, result_bytes
+from ..inputs.graph_sizes import largest_live_bytes, results_of
+from ..inputs.sizes import bytes_of, wide_bytes_of
 from ..messages.commands import Open, ProblemValidated, ValidateProblem
 from ..messages.state import ATTRIBUTE
 from ..reference.effects import names_of
@@ -26,6 +27,7 @@ from ..reference.examination import Examination, bytes_in, drawn, examined, fact
 from ..reference.problem import ReferenceProblem, open_reference
 from ..tensors import values
 from ..tensors.bounds import read_tolerance
+from ..tensors.right_answer import LARGE
 from ..tensors.tensor_placement import current_device
 from .reference import prepare_process
 
@@ -62,18 +64,21 @@ class Limit:
     expected: int = 0
     """0: not known."""
 
-    def check(self, problem: Open, inputs: int, graph: Graph | None) -> None:
-        """Expect what examining ``problem`` takes, whose ``inputs`` are so many bytes.
+    def check(self, problem: Open, inputs: list[Any], graph: Graph | None) -> None:
+        """Expect what examining ``problem`` takes, on ``inputs`` like these.
 
-        Answers are kept as the reference gives them and in float64, those that moved inputs give beside them, while
-        inputs and intermediates in float64 are there for the next ones.
+        They are there as drawn and in float64, answers as the reference gives them and in float64, and intermediates in
+        float64. Answers to moved inputs are kept beside them up to a size, and measured one by one from there on.
 
         Raises:
             Refused: inputs and answers alone, as they are and in float64, take more.
         """
-        results, live = (result_bytes(graph), largest_live_bytes(graph)) if graph is not None else (0, 0)
-        self.expected = 3 * inputs + 5 * results + 2 * live
-        if 3 * (inputs + results) > self.size:
+        drawn = [(tensor.shape, values.dtype_name(tensor.dtype)) for tensor in values.tensors_of(inputs)]
+        results, live = ([], 0) if graph is None else (results_of(graph), largest_live_bytes(graph, wide_bytes_of))
+        least = sum(bytes_of(*form) + wide_bytes_of(*form) for form in (*drawn, *results))
+        moved = sum(wide_bytes_of(*form) for form in results if math.prod(form[0]) <= LARGE)
+        self.expected = least + moved + live
+        if least > self.size:
             raise self.refused(problem)
 
     def refused(self, problem: Open) -> Refused:
@@ -98,7 +103,7 @@ def validated(problem: Open, limit: Limit | None = None) -> ProblemValidated:
             name: _capture(reference, _stand_ins(drawn(reference, problem, name))) for name in list(reference.timed)[1:]
         }
     if limit is not None:
-        limit.check(problem, values.size_of(main), captured.graph)
+        limit.check(problem, main, captured.graph)
     reference.move_to_device()
     examination = examined(reference, problem, main)
     parameters = _parameters(examination.reference)

@@ -74,6 +74,8 @@ class _Reference:
         self._sides: dict[int, Sides] = {}
         """Of cases of gradients with numbers beside corners."""
         self._published: dict[int, Published | None] = {}
+        self._drawn_on_device: set[str] = set()
+        """Shapes whose inputs an accelerator draws itself."""
         self._took: dict[str, float] = {}
         """How long the last case on the problem's own inputs took to make, by shape, seconds."""
         self._usual: dict[str, Usual] = {}
@@ -162,6 +164,8 @@ class _Reference:
         assert self._reference is not None and self._problem is not None
         before = [to_device(self._reference.draw(shape, earlier_seed)) for earlier_seed in earlier]
         drawn = self._reference.draw(shape, seed)
+        if all(tensor.device.type != HOST for tensor in values.tensors_of(drawn)):
+            self._drawn_on_device.add(shape)
         packed, file = values.pack(drawn)
         began = time.monotonic()
         inputs = to_device(drawn)
@@ -223,7 +227,11 @@ class _Reference:
         reference, given, like = self._reference, command.base, self._like(command)
 
         def draw(seed: int) -> list[Any]:
-            return to_device(reference.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
+            # An accelerator draws gigabytes in less time than they take from a file.
+            if given is not None and command.shape not in self._drawn_on_device:
+                return unpacked(given, descriptors[0])
+            inputs: list[Any] = to_device(reference.draw(command.shape, seed))
+            return inputs
 
         return changed(reference, self._problem, draw, command.kind, command.seed, like.error, in_tf32=like.in_tf32)
 

@@ -27,6 +27,12 @@ def bytes_of(shape: Sequence[int], dtype: str) -> int:
     return math.prod(shape) * width_of(dtype)
 
 
+def wide_bytes_of(shape: Sequence[int], dtype: str) -> int:
+    """The same where floating numbers, also those of complex ones, are in float64."""
+    width = 8 if "float" in dtype else 16 if dtype.startswith("complex") else width_of(dtype)
+    return math.prod(shape) * width
+
+
 def overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether elements of a tensor certainly share memory, as those of an expanded one do; strides in elements."""
     steps = [(extent - 1) * step for extent, step in zip(shape, stride, strict=False) if extent > 1]

@@ -179,7 +179,7 @@ class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
     again: bool = False
     """Whether a process that is gone had made it: then candidates were checked on it, whatever it takes."""
     base: Values | None = None
-    """Inputs to change instead of a draw, which takes seconds for large ones. Beside it: their file."""
+    """Inputs to change instead of a draw, where a processor takes seconds for that. Beside it: their file."""
     sizes: dict[str, int] = {}
     """Sizes to draw at instead of those that ``shape`` names (:mod:`..inputs.held_out`)."""
     earlier: tuple[int, ...] = ()

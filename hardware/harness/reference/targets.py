@@ -1,5 +1,6 @@
 """The right answers for given inputs: the reference's outputs, in its own precision and in float64."""
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -11,8 +12,8 @@ from ..calls.answering import Refused, attempt
 from ..inputs.sizes import REDRAWN_BYTES, overlaps
 from ..inputs.variants import SMALL_BYTES
 from ..messages.commands import Open
-from ..tensors import values
-from ..tensors.bounds import SHAKES, read_tolerance
+from ..tensors import right_answer, values
+from ..tensors.bounds import SHAKES, Tolerance, read_tolerance
 from ..tensors.compare import Target
 from ..tensors.flat import to_main_memory
 from .effects import Called, called
@@ -55,6 +56,9 @@ def targets_of(
     more when inputs were moved; it may raise: what jumps there jumps in the end, too. If nothing does, ``quick`` leaves
     it at that, and no target is returned: nobody is to be judged.
 
+    Of a large output at most two answers in float64 are there at once: that to moved inputs is measured and let go of,
+    and computed once more where something jumps.
+
     Raises:
         Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
             than there is.
@@ -72,8 +76,14 @@ def targets_of(
     to_main_memory(native, kept)
 
     def precise_for(share: float, seed: int = 0) -> list[Any]:
-        answer = _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
+        answer = _precise(problem, len(parts), lambda: reference.precise(inputs, share, seed, entries, earlier))
         return to_main_memory(answer, kept)
+
+    def moved_for(share: float, seed: int) -> list[Any]:
+        answer = precise_for(share, seed)
+        for index, measure in measures.items():
+            answer[index] = measure.measured(answer[index], functools.partial(precise_for, share, seed), index)
+        return answer
 
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     with TieOrder() as ties:
@@ -87,6 +97,7 @@ def targets_of(
     # Before anything is checked: own errors like these say what is right.
     permitted = in_tf32(reference, problem, inputs, earlier, native)
     to_main_memory(permitted, kept if permitted else ())
+    measures: dict[int, Target] = {}
     shaken: list[list[Any]] = []
 
     def check_early(epsilons: float) -> bool:
@@ -106,7 +117,9 @@ def targets_of(
     jumps = is_checked and check_early(math.inf)
     if quick and is_checked and not (jumps or ties.met_step):
         return []
-    shaken += [precise_for(epsilon, seed) for seed in range(count)]
+    if count or is_moved:
+        measures |= _measures(native, precise, tolerance)
+    shaken += [moved_for(epsilon, seed) for seed in range(count)]
     if jumps and is_moved:
         check_early(share / epsilon)
     others = by_other_kernels(reference, problem, inputs, earlier, native)
@@ -119,7 +132,8 @@ def targets_of(
             with TieOrder(move=way * epsilon, seed=seed):
                 reordered.append(precise_for(0.0))
     ways = (share, -share) if values.size_of(inputs) <= REDRAWN_BYTES else (share,)
-    far = [precise_for(way, count) for way in ways] if is_moved else []
+    far = [moved_for(way, count) for way in ways] if is_moved else []
+    measures.clear()
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
@@ -157,6 +171,15 @@ def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]
     return outputs
 
 
+def _measures(native: list[Any], precise: list[Any], tolerance: Tolerance) -> dict[int, Target]:
+    """What measures how far large outputs move, by index: memory would hold few answers to moved inputs."""
+    return {
+        index: Target(leaf, wide, tolerance, is_kept=False)
+        for index, (leaf, wide) in enumerate(zip(native, precise, strict=True))
+        if wide is not None and isinstance(leaf, torch.Tensor) and _is_large(leaf)
+    }
+
+
 def _put_in_order(answers: list[Any]) -> None:
     """Lay out large tensors one element behind the other, one tensor at a time: whoever compares them would copy each
     of them for that, and keep both."""
@@ -188,6 +211,10 @@ def _is_few(output: Any) -> bool:
     return isinstance(output, float) or (
         isinstance(output, torch.Tensor) and _is_floating(output) and output.numel() <= FEW
     )
+
+
+def _is_large(tensor: torch.Tensor) -> bool:
+    return _is_floating(tensor) and tensor.numel() > right_answer.LARGE
 
 
 def _is_floating(tensor: torch.Tensor) -> bool:

@@ -6,7 +6,7 @@ elements by moving inputs a little and exchanging neighbours. They may be anythi
 all others are judged, by a bound that what jumps does not raise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 
@@ -19,13 +19,18 @@ MOST_MOVED = 1 / 2
 class Jumps:
     """Those of one output."""
 
-    def __init__(self, where: torch.Tensor, answers: Sequence[torch.Tensor], weight: torch.Tensor | None) -> None:
+    def __init__(self, where: torch.Tensor, answers: Iterable[torch.Tensor], weight: torch.Tensor | None) -> None:
         """``where``: which of its elements. ``answers``: flat, all of them right. ``weight``: what a difference counts
         at these elements; None for whole numbers, which must be equal.
         """
         self._indices = where.nonzero().squeeze(1)
         self._weight = weight
-        values = torch.stack([answer[self._indices].double() for answer in answers])
+
+        def there(answer: torch.Tensor) -> torch.Tensor:
+            return answer[self._indices].double()
+
+        # Mapped: a loop's variable would hold a large answer while the next one is computed.
+        values = torch.stack(list(map(there, answers)))
         least, most = values.amin(0), values.amax(0)
         # Another kernel may jump at several steps at once, or at some of them.
         self._least, self._most = least - (most - least), most + (most - least)

@@ -1,8 +1,10 @@
 """One right answer: the oracle, the reference's own error, and the error of any other answer."""
 
+import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +35,17 @@ once the reference's own error is known. That moves it by 2^-24 at most, a thirt
 _LEAST_BOUND, _LARGEST = 2.0**-20, 1e38
 _WEIGHED = 1 << 24
 """Elements. What a difference counts is kept for smaller outputs, and made anew for larger ones."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A large answer to moved inputs that was let go of: its distance is all that counts where nothing jumps."""
+
+    distance: float
+    again: Callable[[], list[Any]]
+    """Computes the outputs once more, where something jumps."""
+    index: int
+    """Which of them it is."""
 
 
 class RightAnswer:
@@ -68,15 +81,18 @@ class RightAnswer:
         reordered: Sequence[Any] = (),
         epsilons: float = 1.0,
         step: float = 0.0,
+        *,
+        is_kept: bool = True,
     ) -> None:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
 
         ``shaken`` are like ``precise``, for inputs that are off by an epsilon at most, where the bound has to know what
-        that does to the answer. ``other`` is like ``native``, by other kernels of torch, and ``permitted`` in a
-        precision that torch's switches permit: the largest error of the three is the reference's own. ``far`` are like
-        ``shaken``, for inputs that are off by so many ``epsilons``, and ``reordered`` like ``precise`` where equal
-        numbers are taken in other orders: by these it is known what jumps. ``step`` is the share that ``far`` inputs
-        are off by, where the reference has steps.
+        that does to the answer; large ones may be :class:`Measured`. ``other`` is like ``native``, by other kernels of
+        torch, and ``permitted`` in a precision that torch's switches permit: the largest error of the three is the
+        reference's own. ``far`` are like ``shaken``, for inputs that are off by so many ``epsilons``, and ``reordered``
+        like ``precise`` where equal numbers are taken in other orders: by these it is known what jumps. ``step`` is the
+        share that ``far`` inputs are off by, where the reference has steps. ``is_kept``: a large one is kept in float32
+        where that is enough.
         """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
@@ -120,7 +136,7 @@ class RightAnswer:
         self.sensitivity = max(self._movements, default=0.0)
         self._distances.clear()
         self.bound = self._bound()
-        if self._may_be_rounded():
+        if is_kept and self._may_be_rounded():
             self._oracle = self._oracle.float()
 
     def _bound(self) -> float:
@@ -138,7 +154,7 @@ class RightAnswer:
         # What is nothing but rounding in fp32, a mean of zero, is that in TF32 too, where rounding is so much coarser.
         most = MOST_ERROR if self._own_error <= MOST_ERROR else COARSER * self._own_error
         if step:
-            most = min(most, STEADY * TF32_ROUNDING / step * max(map(self.distance_to, far), default=0.0))
+            most = min(most, STEADY * TF32_ROUNDING / step * max(map(self._known_distance, far), default=0.0))
         self.is_tf32 = self._own_error < self.error_in_tf32 <= most
         self.jumps_in_tf32 = self.error_in_tf32 > max(self._own_error, most)
         if self.is_tf32:
@@ -166,14 +182,14 @@ class RightAnswer:
         usual = max(usual, EPSILON.get(self.dtype, EPSILON["float32"]))
         where = self._off_by_more(moved, min(moderate, STEADY * epsilons * usual))
         where &= ~ties
-        self.is_stable = int(where.sum()) <= MOST_MOVED * where.numel()
+        self.is_stable = int(where.count_nonzero()) <= MOST_MOVED * where.numel()
         if self.is_stable:
             ties |= where
         if bool(ties.any()):
             self._distances.clear()  # Those that jump count no more.
             weight = self._weights(self._oracle[ties]) if self.floating else None
-            answers = [self._oracle, *(flat(answer, False) for answer in (*moved, *reordered))]
-            self._jumps = Jumps(ties, answers, weight)
+            others = (flat(_numbers_of(answer), False) for answer in (*moved, *reordered))
+            self._jumps = Jumps(ties, itertools.chain([self._oracle], others), weight)
 
     def _off_by_more(self, answers: Sequence[Any], limit: float) -> torch.Tensor:
         """The elements that are off by more than ``limit`` in one of the answers."""
@@ -184,13 +200,21 @@ class RightAnswer:
             for errors in (
                 ()
                 if self._known_distance(answer) <= limit
-                else self._errors_of(chunks_of(flat(answer, False), self._chunk))
+                else self._errors_of(chunks_of(flat(_numbers_of(answer), False), self._chunk))
             ):
                 found[begin : begin + errors.numel()] |= ~(errors <= limit)
                 begin += errors.numel()
         return found if self._special is None else found & ~self._special
 
+    def measured(self, answer: Any, again: Callable[[], list[Any]], index: int) -> Any:
+        """What counts of ``answer`` to moved inputs, output ``index`` of ``again``; all if its form is another one."""
+        wide = torch.complex128 if self.is_complex else torch.float64
+        is_alike = isinstance(answer, torch.Tensor) and tuple(answer.shape) == self.shape and answer.dtype == wide
+        return Measured(self.distance_to(answer), again, index) if is_alike else answer
+
     def _is_alike(self, answer: Any) -> bool:
+        if isinstance(answer, Measured):
+            return True
         return answer is not None and self._oracle.numel() > 0 and flat(answer, False).numel() == self._oracle.numel()
 
     @property
@@ -242,7 +266,8 @@ class RightAnswer:
     def _known_distance(self, answer: Any) -> float:
         """The same, computed once while this is made: each answer is in memory until then, and so is its identity."""
         if id(answer) not in self._distances:
-            self._distances[id(answer)] = self.distance_to(answer)
+            is_measured = isinstance(answer, Measured) and self._jumps is None
+            self._distances[id(answer)] = answer.distance if is_measured else self.distance_to(_numbers_of(answer))
         return self._distances[id(answer)]
 
     def _agrees_on_nonfinite(self) -> bool:
@@ -353,7 +378,13 @@ class RightAnswer:
         return self.kind == "tensor" and not self.floating and self._dtype is not torch.bool
 
 
+def _numbers_of(answer: Any) -> Any:
+    return answer.again()[answer.index] if isinstance(answer, Measured) else answer
+
+
 def _is_as_precise(precise: Any, native: Any) -> bool:
+    if isinstance(precise, Measured):
+        return True
     if isinstance(native, torch.Tensor):
         wide = (torch.float64, torch.complex128)
         return isinstance(precise, torch.Tensor) and precise.shape == native.shape and precise.dtype in wide
