@@ -230,6 +230,10 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
                 and not is_held(now.get(key))
                 and not is_as(now.get(key), value, owned)
             ):
+                if key == "training":
+                    mode, searched = ("training", "evaluation")[:: 1 if now.get(key) else -1]
+                    which = "it" if part is module else "a part of it"
+                    return f"{which} is in {mode} mode, and was searched in {searched} mode"
                 return f"its attribute {key!r} is another one"
     return ""
 
