@@ -10,8 +10,9 @@ from typing import Any, Self
 import torch
 from torch.utils._pytree import tree_leaves
 
+from ..hardware.sources.call_arguments import by_place_and_name
 from ..hardware.sources.drawn_inputs import copied
-from ..hardware.sources.from_python import Traced, by_place_and_name
+from ..hardware.sources.from_python import Traced
 from ..hardware.sources.random_state import random_state_kept
 from ..schemas import InputError
 from .calls import SearchedCall, difference, held_by

@@ -9,9 +9,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 
-from ..hardware.sources.from_python import Traced, by_place_and_name, flattened, is_held, signature_of
+from ..hardware.sources.call_arguments import by_place_and_name, defaults_of, flattened, is_structure, signature_of
+from ..hardware.sources.from_python import Traced, is_held
 from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_by
 
 _NONE = inspect.Parameter.empty
@@ -39,7 +40,10 @@ class SearchedCall:
         self._kernel = kernel
         assert traced.operator is not None
         self._signature = signature_of(traced.operator)
-        self._is_by_place = not by_place_and_name(traced.operator, traced.inputs)[1]
+        self._defaults = defaults_of(self._signature) if self._signature is not None else {}
+        self._is_by_place = not by_place_and_name(traced.operator, traced.inputs)[1] and not any(
+            map(is_structure, traced.inputs.values())
+        )
         self._inputs = [[_described(value) for value in inputs.values()] for inputs in traced.calls]
         self._places = [at for at, value in enumerate(traced.inputs.values()) if isinstance(value, torch.Tensor)]
         self._parameters = [_described(value) for value in traced.parameters[: len(traced.names)]]
@@ -124,13 +128,13 @@ class SearchedCall:
             given = flattened(self._signature.bind(*arguments, **named))
         except TypeError:
             return None
-        defaults = {name: parameter.default for name, parameter in self._signature.parameters.items()}
         # What is left out is as if its default were given.
         if not all(
-            is_as(given[name], kept(defaults.get(name, _NONE))) for name in given.keys() - self.traced.inputs.keys()
+            is_as(given[name], kept(self._defaults.get(name, _NONE)))
+            for name in given.keys() - self.traced.inputs.keys()
         ):
             return None
-        values = [given.get(name, defaults.get(name, _NONE)) for name in self.traced.inputs]
+        values = [given.get(name, self._defaults.get(name, _NONE)) for name in self.traced.inputs]
         return None if any(value is _NONE for value in values) else values
 
 
@@ -226,6 +230,10 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
                 and not is_held(now.get(key))
                 and not is_as(now.get(key), value, owned)
             ):
+                if key == "training":
+                    mode, searched = ("training", "evaluation")[:: 1 if now.get(key) else -1]
+                    which = "it" if part is module else "a part of it"
+                    return f"{which} is in {mode} mode, and was searched in {searched} mode"
                 return f"its attribute {key!r} is another one"
     return ""
 
@@ -253,4 +261,4 @@ def _described(value: Any) -> Any:
         return value.shape, value.dtype, value.device, layout
     if type(value) is float:
         return float, repr(value)  # 0.0 and -0.0 are equal, and have other reciprocals
-    return type(value), value if isinstance(value, SIMPLE) else id(value)
+    return type(value), value if isinstance(value, (*SIMPLE, TreeSpec)) else id(value)

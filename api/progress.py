@@ -56,7 +56,7 @@ def _is_seen() -> bool:
 
 def _write_if_it_waits(text: str) -> None:
     if text == STILL_USED:
-        sys.stderr.write(f"kernelswarm: {text}\n")
+        sys.stderr.write(f"kernelswarm: {text.replace('--nats', 'nats=URL')}\n")
 
 
 def _write_over(text: str) -> None:

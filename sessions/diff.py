@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from ..graph.inheritance import comparable
+from ..graph.nodes import NodeRecord
 from ..graph.session_graph import SearchGraph
 from ..schemas import (
     ConfirmationPlanned,
@@ -101,6 +102,7 @@ def compare(a: RecordedSession, b: RecordedSession) -> SessionDiff:
     graphs = a.graph(), b.graph()
     opened = _opened(graphs[0]), _opened(graphs[1])
     fit = opened[0].problem.sha256 == opened[1].problem.sha256 and comparable(*opened) and _one_measure(*opened)
+    fit = fit and _absent(graphs[0]) == _absent(graphs[1])
     speedups = _speedup(graphs[0]), _speedup(graphs[1])
     goal = max((speedup.median for speedup in speedups if speedup is not None), default=0.0) if fit else 0.0
     sides = [_side(*pair, goal) for pair in zip((a, b), graphs, strict=True)]
@@ -179,8 +181,7 @@ def _decisions(recorded: RecordedSession) -> list[Decided]:
 
 
 def _side(recorded: RecordedSession, graph: SearchGraph, goal: float) -> Side:
-    closed, own, speedup = graph.closed, graph.own(), _speedup(graph)
-    best = graph.nodes.get(closed.best) if closed else graph.best()
+    closed, own, speedup, best = graph.closed, graph.own(), _speedup(graph), _best(graph)
     diagnoses = [node.confirmation_diagnosis or node.diagnosis for node in own]
     times = [envelope.at_ns for _, envelope in recorded.events]
     return Side(
@@ -190,7 +191,9 @@ def _side(recorded: RecordedSession, graph: SearchGraph, goal: float) -> Side:
         reason=closed.reason if closed else "",
         candidates=len(own),
         correct=sum(diagnosis is not None and diagnosis.fitness > 0 for diagnosis in diagnoses),
-        wins=sum(
+        wins=closed.wins
+        if closed
+        else sum(
             diagnosis is not None and diagnosis.speedup is not None and diagnosis.speedup.is_win
             for diagnosis in diagnoses
         ),
@@ -219,9 +222,23 @@ def candidates_to(recorded: RecordedSession, best: float) -> int | None:
 def _speedup(graph: SearchGraph) -> Interval | None:
     if graph.closed is not None:
         return graph.closed.by_judge
-    best = graph.best()
-    diagnosis = best and (best.confirmation_diagnosis or best.diagnosis)
+    diagnosis = _diagnosis_of_best(graph)
     return diagnosis.speedup if diagnosis else None
+
+
+def _best(graph: SearchGraph) -> NodeRecord | None:
+    return graph.nodes.get(graph.closed.best) if graph.closed else graph.best()
+
+
+def _diagnosis_of_best(graph: SearchGraph) -> NodeDiagnosed | None:
+    best = _best(graph)
+    return (best.confirmation_diagnosis or best.diagnosis) if best else None
+
+
+def _absent(graph: SearchGraph) -> set[str]:
+    """Baselines that the best candidate was not compared with, because they were still being compiled."""
+    diagnosis = _diagnosis_of_best(graph)
+    return {*diagnosis.absent} if diagnosis else set()
 
 
 def _one_measure(a: SessionOpened, b: SessionOpened) -> bool:

@@ -20,6 +20,7 @@ EXAMPLES = (
     "kernelswarm diff mapid-7kq2m mapid-x3vnd --json | jq .divergence",
 )
 
+_TO_BETTER = "to 95 % of the better"
 _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
     ("device", lambda side: side.device),
     ("ended", lambda side: side.reason or side.status),
@@ -29,7 +30,7 @@ _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
     ("95 % interval", lambda side: side.speedup.cells[1] if side.speedup else ""),
     ("against", lambda side: NAMES.get(side.against, side.against)),
     ("to 95 % of its best", lambda side: _candidates(side.candidates_to_best)),
-    ("to 95 % of the better", lambda side: _candidates(side.candidates_to_better)),
+    (_TO_BETTER, lambda side: _candidates(side.candidates_to_better)),
     ("time", lambda side: f"{side.seconds:.0f} s"),
 )
 
@@ -57,7 +58,7 @@ def _print(comparison: SessionDiff) -> None:
     for name, (value_a, value_b) in comparison.asked.items():
         table.add_row(name, _text(value_a), _text(value_b), style="yellow")
     for name, shown in _ROWS:
-        if name not in comparison.asked:
+        if name not in comparison.asked and (comparison.comparable or name != _TO_BETTER):
             table.add_row(name, escape(shown(comparison.a)), escape(shown(comparison.b)))
     print_wide(table)
     out.print(

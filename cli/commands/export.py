@@ -70,7 +70,8 @@ def export(
         print_json(manifest)
         return 0
     rows = "row" if manifest.rows == 1 else "rows"
-    out.print(f"{manifest.rows} {rows} from {manifest.sessions} sessions in {folder}", markup=False)
+    sessions = "session" if manifest.sessions == 1 else "sessions"
+    out.print(f"{manifest.rows} {rows} from {manifest.sessions} {sessions} in {folder}", markup=False)
     for reason, count in manifest.skipped.items():
         err.print(f"left out: {count} x {reason}", markup=False)
     for kind, count in manifest.redactions.items():

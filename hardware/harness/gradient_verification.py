@@ -52,6 +52,6 @@ async def _whose(verification: "Verification", case: Case) -> str:
     # Case results are of outputs.
     verification.results.pop()
     if not result.ok:
-        message = explain_numbers(result, case.labels[result.output])
+        message = explain_numbers(result, case.labels)
         raise wrong(Verdict.wrong_gradients, message, case, result, inputs=case.kind)
     return OWN

@@ -69,9 +69,10 @@ def wrong(verdict: Verdict, message: str, case: Case, result: Compared, *, input
     )
 
 
-def explain_numbers(result: Compared, name: str = "") -> str:
-    """The worst element in words; ``name`` takes the place of its output's."""
-    message = f"{name or f'output {result.output}'}{subscript(result.element)} is {result.got}"
+def explain_numbers(result: Compared, labels: Sequence[str] = ()) -> str:
+    """The worst element in words; ``labels``: what each output is, where there are gradients among them."""
+    name = labels[result.output] if labels else f"output {result.output}"
+    message = f"{name}{subscript(result.element)} is {result.got}"
     message += f", expected {result.expected}"
     if result.error >= UNMEASURABLE:
         return message

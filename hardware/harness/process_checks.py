@@ -81,5 +81,5 @@ def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> No
     if not result.ok and result.output >= case.returned:
         raise state_verification.explained(result, case, " while or after it was timed")
     if not result.ok:
-        message = f"wrong while or after it was timed: {explain_numbers(result)}{hint}"
+        message = f"wrong while or after it was timed: {explain_numbers(result, case.labels)}{hint}"
         raise wrong(Verdict.wrong_numbers, message, case, result)

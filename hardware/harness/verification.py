@@ -301,11 +301,12 @@ class Verification:
         """Wrong; but in which way? ``others``: cases whose answer it may be instead."""
         if result.output >= case.returned:
             return state_verification.explained(result, case)
+        numbers = explain_numbers(result, case.labels)
         await asyncio.sleep(LATE_SECONDS)
         _, files = await self._dump(slot, case)
         try:
             if (await self.host.compare(case, outputs, files[0])).ok:
-                message = f"it is right only {LATE_SECONDS:g} s after the call had returned: {explain_numbers(result)}"
+                message = f"it is right only {LATE_SECONDS:g} s after the call had returned: {numbers}"
                 return wrong(Verdict.hidden_work, message, case, result)
             for other in others:
                 if (await self.host.compare(other, outputs, files[0])).ok:
@@ -319,10 +320,10 @@ class Verification:
         finally:
             wire.close_all(files)
         if seen.precision:
-            return wrong(Verdict.lower_precision, f"{seen.precision}; {explain_numbers(result)}", case, result)
+            return wrong(Verdict.lower_precision, f"{seen.precision}; {numbers}", case, result)
         if seen.is_reordered:
-            return wrong(Verdict.wrong_numbers, f"{EQUAL_VALUES}; {explain_numbers(result)}", case, result)
-        message = explain_numbers(result) + (case.when if case.earlier else "")
+            return wrong(Verdict.wrong_numbers, f"{EQUAL_VALUES}; {numbers}", case, result)
+        message = numbers + (case.when if case.earlier else "")
         return wrong(Verdict.wrong_numbers, message, case, result)
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
@@ -370,7 +371,8 @@ class Verification:
         if not result.ok and result.output >= case.returned:
             raise state_verification.explained(result, case, " after a second call on the same inputs")
         if not result.ok:
-            message = f"the second call on the same inputs is wrong, the first was not; {explain_numbers(result)}"
+            numbers = explain_numbers(result, case.labels)
+            message = f"the second call on the same inputs is wrong, the first was not; {numbers}"
             raise wrong(Verdict.not_deterministic, message, case, result)
 
 

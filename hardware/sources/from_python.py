@@ -4,17 +4,17 @@ Runs in the user's process, which has torch already; the text is what travels, i
 """
 
 import functools
-import inspect
 import itertools
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import is_not, itemgetter
 from pathlib import Path
 from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
+from .call_arguments import by_place_and_name, flattened, is_structure, signature_of
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
 from .kept_settings import KeptTensor, kept, owned_by, version
 from .source_lines import place_of
@@ -47,7 +47,7 @@ class Traced:
     operator: Callable[..., Any] | None = None
     """The caller's own; None for a problem file."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What it was traced with, by parameter name: detached tensors and numbers."""
+    """What it was traced with, by name as :func:`.call_arguments.flattened` gives it: detached tensors and numbers."""
     names: tuple[str, ...] = ()
     """Of the module's parameters and buffers."""
     constants: tuple[Any, ...] = ()
@@ -78,7 +78,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     Args:
         operator: a function or ``nn.Module``.
-        inputs: its arguments: tensors, numbers and None, by position or by name.
+        inputs: its arguments, by position or by name: tensors, numbers, None; lists, tuples, dictionaries of them.
         name: the problem's name; by default the operator's.
 
     Raises:
@@ -86,14 +86,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.utils._pytree import tree_structure
+    from torch.utils._pytree import tree_leaves, tree_structure
 
     values, names = _arguments(operator, inputs)
     for label, value in zip(names, values, strict=True):
-        if value is not None and not isinstance(value, torch.Tensor | bool | int | float):
+        if value is not None and not (isinstance(value, torch.Tensor | bool | int | float) or is_structure(value)):
             raise ProblemError(
-                f"input {label!r} is a {type(value).__name__}: give tensors, numbers and None, or write a problem "
-                "file, which takes lists and dictionaries as well (docs/problems.md)"
+                f"input {label!r} is a {type(value).__name__}: give tensors, numbers, None, and lists, tuples and "
+                "dictionaries of these, or write a problem file, which takes other objects as well (docs/problems.md)"
             )
         if isinstance(value, torch.Tensor) and not value.numel():
             raise ProblemError(f"input {label!r} has no elements: give the tensors of a usual call")
@@ -108,13 +108,15 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         given = dict(zip([*tensors, *parameters], args, strict=True))
         call = {label: given.get(label, value) for label, value in zip(names, values, strict=True)}
         positional, named = by_place_and_name(operator, call)
-        if not parameters:
-            result = operator(*positional, **named)
-            structures.append(tree_structure(result))
-            return result
+        leaves = tree_leaves((positional, named))
         weights = {key: given[key] for key in parameters}
-        result = torch.func.functional_call(operator, weights, positional, named)
+        if parameters:
+            result = torch.func.functional_call(operator, weights, positional, named)
+        else:
+            result = operator(*positional, **named)
         structures.append(tree_structure(result))
+        after = tree_leaves((positional, named))
+        refilled.append(len(after) != len(leaves) or any(map(is_not, after, leaves)))
         for key, value in weights.items():
             if value is not given[key]:
                 given[key].copy_(value)  # the module put another tensor there: for a function that is a write
@@ -128,6 +130,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
 
     structures: list[Any] = []
+    refilled: list[bool] = []
     before, contents = settings(operator), _contents(operator)
     try:
         graph = traced()
@@ -140,6 +143,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
             "make it a buffer, which a call may write"
+        )
+    if any(refilled):
+        raise ProblemError(
+            f"{_label(operator)} cannot be traced: a call puts something into a list or dictionary among its inputs, "
+            "which a kernel would not; return it instead"
         )
     if not _uses_inputs(graph.graph):
         raise ProblemError(
@@ -314,39 +322,6 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
         raise ProblemError(f"{_label(operator)} does not take these inputs: {error}{hint}") from None
     named = flattened(bound)
     return list(named.values()), list(named)
-
-
-def signature_of(operator: Callable[..., Any]) -> inspect.Signature | None:
-    """Of a call of ``operator``; None where Python does not know."""
-    try:
-        return inspect.signature(getattr(operator, "forward", operator))
-    except (TypeError, ValueError):
-        return None
-
-
-def by_place_and_name(operator: Callable[..., Any], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments as :func:`flattened` gives them, as ``operator`` takes them: by name what is taken so alone, and what
-    stands behind one that was left out."""
-    signature = signature_of(operator)
-    if signature is None:
-        return tuple(named.values()), {}
-    arguments: dict[str, Any] = {}
-    for name, parameter in signature.parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            arguments[name] = tuple(value for label, value in named.items() if label not in signature.parameters)
-        elif name in named:
-            arguments[name] = named[name]
-    bound = inspect.BoundArguments(signature, arguments)
-    return bound.args, bound.kwargs
-
-
-def flattened(bound: inspect.BoundArguments) -> dict[str, Any]:
-    """The arguments by name, those of ``*args`` one by one."""
-    named: dict[str, Any] = {}
-    for key, value in bound.arguments.items():
-        many = bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
-        named |= {f"{key}{index}": item for index, item in enumerate(value)} if many else {key: value}
-    return named
 
 
 def _parameters(operator: Callable[..., Any]) -> dict[str, Any]:

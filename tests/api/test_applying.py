@@ -307,6 +307,18 @@ def test_what_matches_and_does_not_fit_is_skipped_and_named(won: Optimized) -> N
     assert applied.skipped == {"norm": "its attribute 'shift' is another one"}
 
 
+def test_another_mode_is_named() -> None:
+    norm = torch.nn.BatchNorm1d(8)
+    won = optimized(norm, [ROWS], "def kernel(*tensors): ...\n")
+    with pytest.raises(InputError, match=r"itself: it is in evaluation mode, and was searched in training mode"):
+        kernelswarm.apply(copy.deepcopy(norm).eval(), won)
+    block = torch.nn.Sequential(norm).eval()
+    won = optimized(block, [ROWS], "def kernel(*tensors): ...\n")
+    block[0].train()
+    with pytest.raises(InputError, match=r"a part of it is in training mode, and was searched in evaluation mode"):
+        kernelswarm.apply(block, won)
+
+
 def test_a_kernel_that_computes_something_else_here_is_refused() -> None:
     with pytest.raises(InputError, match=r"what the kernel leaves differs from its own by 0\.0"):
         kernelswarm.apply(Model(), optimized(Scale(), [ROWS], WRONG), where="layers.*.norm")

@@ -162,7 +162,7 @@ def test_tail_follows_until_it_is_interrupted(home: Path, tmp_path: Path) -> Non
 
 def test_export_says_what_it_wrote(recorded: Path, kernelswarm: Command, tmp_path: Path) -> None:
     ran = kernelswarm("export", "--format", "sft", "--out", tmp_path / "sft")
-    assert (ran.status, ran.out) == (0, f"2 rows from 1 sessions in {tmp_path / 'sft'}\n")
+    assert (ran.status, ran.out) == (0, f"2 rows from 1 session in {tmp_path / 'sft'}\n")
     manifest = json.loads(kernelswarm("export", "-f", "events", "-o", tmp_path / "events", "--json").out)
     assert manifest["format"] == "events" and manifest["sessions"] == 1
     for arguments, sentence in (

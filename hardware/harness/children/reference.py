@@ -23,7 +23,7 @@ from ..messages.batch import Draw, Drawn
 from ..messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Values
 from ..reference.corners import Sides
 from ..reference.effects import called
-from ..reference.gradients import PASSES, gradient_case
+from ..reference.gradients import PASSES, gradient_case, step_labels
 from ..reference.precision import Answer, step_for, suspected
 from ..reference.problem import ReferenceProblem, open_reference
 from ..reference.published import Published, published
@@ -133,7 +133,7 @@ class _Reference:
             inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
             self._expect(command.shape, targets)
             packed, file = values.pack(inputs)
-            answer = _case_made(packed, targets)
+            answer = _case_made(packed, targets, labels=self._labels(inputs, targets))
         self._cases[command.case] = targets
         return answer, (file,)
 
@@ -180,7 +180,15 @@ class _Reference:
         if not before:
             self._usual[shape] = usual(inputs, targets)
             self._took[shape] = time.monotonic() - began
-        return _case_made(packed, targets, passing=names, aliased=aliased), file, targets, other
+        labels = self._labels(drawn, targets)
+        return _case_made(packed, targets, passing=names, aliased=aliased, labels=labels), file, targets, other
+
+    def _labels(self, inputs: list[Any], targets: Sequence[Target]) -> tuple[str, ...]:
+        """What each output is, where gradients are among them; the last of ``inputs`` are then the cotangents."""
+        assert self._reference is not None
+        if not self._reference.backward:
+            return ()
+        return step_labels(self._reference, inputs[:-1], sum(target.entry is None for target in targets))
 
     def _usual_errors(self, shape: str, seed: int, targets: list[Target], took: float) -> list[float]:
         """The own errors of outputs of few numbers, the largest of several draws: that of one is luck.
@@ -282,6 +290,7 @@ def _case_made(
     *,
     passing: tuple[str, ...] = (),
     aliased: bool = False,
+    labels: tuple[str, ...] = (),
 ) -> CaseMade:
     return CaseMade(
         inputs=packed,
@@ -290,6 +299,7 @@ def _case_made(
         passing=passing,
         state=tuple(target.entry for target in targets if target.entry is not None),
         aliased=aliased,
+        labels=labels,
     )
 
 

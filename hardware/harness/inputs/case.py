@@ -34,7 +34,7 @@ class Case:
     followed: tuple[str, ...] = ()
     """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
     labels: tuple[str, ...] = ()
-    """Of a case of gradients: what each output is."""
+    """Where there are gradients among the outputs: what each one is."""
 
     @property
     def returned_bytes(self) -> int:

@@ -222,7 +222,7 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
     """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
 
     labels: tuple[str, ...] = ()
-    """Of a case of gradients: what each of ``outputs`` is."""
+    """Where there are gradients among ``outputs``: what each one is."""
 
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):

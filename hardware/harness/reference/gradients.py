@@ -258,6 +258,12 @@ def _case(reference: ReferenceProblem, shape: str, seed: int, find_jumps: bool) 
     return arguments, targets, *names, None
 
 
+def step_labels(reference: ReferenceProblem, inputs: list[Any], returned: int) -> tuple[str, ...]:
+    """What each of the ``returned`` numbers of a step is that gives the gradients behind its outputs, in words."""
+    gradients = [f"the gradient of {name}" for name in _names(reference, inputs)]
+    return *(f"output {index}" for index in range(returned - len(gradients))), *gradients
+
+
 def _names(reference: ReferenceProblem, inputs: list[Any]) -> list[str]:
     """A name for every floating tensor among the inputs."""
     names: list[str] = []
