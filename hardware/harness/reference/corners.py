@@ -29,8 +29,10 @@ MOST = 48
 """Corners: what each does to the gradients is computed in a run of its own, if a candidate is wrong without them."""
 MOST_SECONDS = 120.0
 """Of these runs together, as long as the first says: a comparison may take five minutes."""
-COMPARED = 1 << 22
-"""Numbers of gradients that are looked at to tell sides apart."""
+COMPARED = 1 << 20
+"""Numbers of gradients that are looked at to tell sides apart, about: kept for each corner, in float64."""
+FARTHEST = 1e6
+"""Typical numbers that a gradient counts as off at most: what is farther off is wrong in any case."""
 _DRAWS = 6
 """Of movements, and the opposites, to find the second largest number of a window: each finds one of two."""
 _LEAST = 1e-300
@@ -238,8 +240,11 @@ class Sides:
         A wrong answer is no nearer to that than rounding explains, so it stays wrong. None: no corner explains any.
         """
         if self._effects is None:
-            runs = (self._flat(self._on(self._other ^ {number})) for number in range(len(self.corners)))
-            self._effects = torch.stack(list(runs))
+            flat = self._flat(self._oracle)
+            effects = flat.new_empty(len(self.corners), flat.numel())
+            for number, effect in enumerate(effects):
+                effect.copy_(self._flat(self._on(self._other ^ {number})))
+            self._effects = effects
         taken = explaining(self._effects @ self._effects.T, self._effects @ self._flat(got))
         if not taken:
             return None
@@ -252,13 +257,14 @@ class Sides:
 
     def _flat(self, answers: Answers) -> torch.Tensor:
         """How far ``answers`` are from what is right, in typical numbers of each of them; of many numbers, some."""
-        step = -(-sum(map(torch.Tensor.numel, answers)) // COMPARED)
-        pairs = zip(answers, self._oracle, strict=True)
-        parts = [
-            (answer.double() - right).reshape(-1)[::step] / right.square().mean().sqrt().clamp(min=_LEAST)
-            for answer, right in pairs
-        ]
-        return torch.nan_to_num(torch.cat(parts))
+        # Odd: an even one would leave out whole columns.
+        step = -(-sum(map(torch.Tensor.numel, answers)) // COMPARED) | 1
+        parts = []
+        for answer, right in zip(answers, self._oracle, strict=True):
+            typical = right.square().mean().sqrt()
+            # All zeros on this side perhaps, and not on another.
+            parts.append((answer.double() - right).reshape(-1)[::step] / typical.where(typical > 0, 1.0))
+        return torch.nan_to_num(torch.cat(parts)).clamp_(-FARTHEST, FARTHEST)
 
 
 def explaining(gram: torch.Tensor, products: torch.Tensor) -> set[int]:
