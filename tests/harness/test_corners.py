@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from cheats import SUITES
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference.corners import explaining
 from kernelswarm.hardware.harness.reference.gradients import LOOKED_AT_BYTES, followed, gradient_case
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.sources.problem_files import load_problem
@@ -125,6 +127,30 @@ def test_gradients_that_are_all_zero_on_one_side_are_right_on_the_other(
                 right = sides.explain(answers) or targets
             assert all(target.distance_of(answer) <= 1 for target, answer in zip(right, answers, strict=True))
     assert explained
+
+
+def test_a_corner_that_does_nothing_explains_nothing() -> None:
+    """A maximum behind a ReLU that is off: with the ReLU on, its other place would be wrong."""
+    effects = torch.tensor([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]], dtype=torch.float64)
+    assert explaining(effects @ effects.T, effects @ torch.tensor([1.0, 2.0], dtype=torch.float64)) == {1}
+
+
+def test_a_maximum_behind_a_relu_may_be_on_each_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    suite = SUITES["corners"]
+    problem = Open(name="p", source=suite.problem.read_text(), format=ProblemFormat.function, seed=1)
+    reference = open_reference(problem)
+    kernel: dict[str, object] = {}
+    exec(suite.path("honest_corners").read_text(), kernel)
+    for seed in range(1, 13):
+        arguments, targets, _, _, sides = gradient_case(reference, "small", seed)
+        assert sides is not None
+        answers = followed(kernel["kernel"], {})(*arguments)
+        for right in (targets, sides.explain(answers)):
+            if right and all(target.distance_of(answer) <= 1 for target, answer in zip(right, answers, strict=True)):
+                break
+        else:
+            pytest.fail(f"no side explains it at seed {seed}")
 
 
 WRONG_SIDES = """y = x.flip(-1) @ w.flip(0)

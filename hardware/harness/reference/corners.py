@@ -38,6 +38,8 @@ _DRAWS = 6
 _LEAST = 1e-300
 """Makes a ReLU's result positive, and changes nothing else."""
 _SLOPE_CHANGE = 1e-3
+_ZERO = 1e-24
+"""Of the largest square of an effect: such an effect is none."""
 
 _RELU = frozenset({_aten.relu, _aten.relu_})
 _SLOPES = frozenset(
@@ -270,12 +272,14 @@ class Sides:
 def explaining(gram: torch.Tensor, products: torch.Tensor) -> set[int]:
     """Of vectors those whose sum is nearest to another one, by their products with one another and with that one.
 
-    One or two are taken or given back at a time: a maximum chooses once for each of its two numbers.
+    One or two are taken or given back at a time: a maximum chooses once for each of its two numbers. Zeros are never
+    taken: a maximum behind a ReLU that is off chooses among zeros, and its other place counts once the ReLU is on.
     """
     taken = torch.zeros_like(products)
+    is_zero = gram.diagonal() <= _ZERO * gram.diagonal().max()
     for _ in range(2 * len(taken)):
         sign = 1 - 2 * taken
-        gains = gram.diagonal() - 2 * sign * (products - gram @ taken)
+        gains = (gram.diagonal() - 2 * sign * (products - gram @ taken)).masked_fill(is_zero, torch.inf)
         both = gains[:, None] + gains + 2 * sign[:, None] * sign * gram
         both.diagonal().copy_(gains)
         best = int(both.argmin())
