@@ -12,6 +12,8 @@ from .similarity import sizes_of
 
 MOST_CONFIGS = 3
 """Settings that a skill hands on."""
+MOST_IDEA = 1000
+"""Characters of what the author of the fastest kernel says of it."""
 
 _MOST_EFFECTS = 8
 _MOST_FAILURES = 5
@@ -120,7 +122,9 @@ def _applies(facts: ProblemFacts) -> str:
 
 def _what_to_do(best: Trial, top: Sequence[Trial]) -> str:
     if not top:
-        idea = f" Its idea: {best.rationale}" if best.rationale else ""
+        # An author's text of several lines could write sections that later authors would read as measured.
+        words = " ".join(best.rationale.split())[:MOST_IDEA]
+        idea = f" Its idea: {words}" if words else ""
         verb = "The fastest had no knobs." if best.speedup > 1 else "Nothing tried here beat the baseline."
         return verb + idea
     lines = [

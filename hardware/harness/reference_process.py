@@ -12,7 +12,7 @@ from ..processes.worker import Worker, WorkerDied
 from .deaths import ended_in_words
 from .inputs import held_out
 from .inputs.case import Case, Planned
-from .inputs.sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
+from .inputs.sizes import DIFFERENTIATED_BYTES, LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
 from .inputs.variants import GRADIENTS, NORMAL, instead_of, planned, shows_undecided
 from .launcher import Launcher
 from .messages.batch import Draw, Drawn
@@ -215,18 +215,21 @@ class ReferenceProcess:
             self._draft = self._put(min(sizes, key=lambda shape: sizes[shape]), NORMAL, {})
         return await self.case(self._draft)
 
-    async def gradient_cases(self) -> list[Case]:
-        """The cases of gradients: at the smallest shape, and where several are timed at each of those, too.
+    async def gradient_cases(self) -> AsyncIterator[Case]:
+        """The cases of gradients: at the smallest shape and at each timed one, each made when it is asked for.
 
         Those are left out where the reference has no gradients, or they cannot be judged.
         """
         sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in await self.shapes()}
-        timed = await self.timed_shapes()
-        for shape in (min(sizes, key=lambda shape: sizes[shape]), *(timed if len(timed) > 1 else ())):
+        smallest = min(sizes, key=lambda shape: sizes[shape])
+        for shape in dict.fromkeys((smallest, *await self.timed_shapes())):
+            if sizes[shape] > DIFFERENTIATED_BYTES:
+                continue
             if shape not in self._gradients:
                 self._gradients[shape] = self._put(shape, GRADIENTS, {})
-        cases = [await self.case(number) for number in self._gradients.values()]
-        return [case for case in cases if not case.refused]
+            case = await self.case(self._gradients[shape])
+            if not case.refused:
+                yield case
 
     def disclose(self, case: Case) -> None:
         """A verdict names the made-up shape of ``case``: the next candidates meet others."""
@@ -258,7 +261,8 @@ class ReferenceProcess:
             async for _ in self.derived_cases(share):
                 pass
             await self.held_out_cases()
-            await self.gradient_cases()
+            async for _ in self.gradient_cases():
+                pass
         self.large = large
 
     async def final_case_of(self, shape: str) -> Case:

@@ -1,12 +1,15 @@
 """A right kernel may take the other side of a corner where rounding decides; whoever takes a wrong side is wrong."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from cheats import SUITES
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference.corners import explaining
 from kernelswarm.hardware.harness.reference.gradients import LOOKED_AT_BYTES, followed, gradient_case
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.sources.problem_files import load_problem
@@ -81,6 +84,73 @@ def wrong_gradients(right: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     single = [gradient.clone() for gradient in right]
     single[0][7, 3] += 0.01
     return [zero, scaled, some, single]
+
+
+NOTHING_ELSE = """
+import torch
+shapes = {"main": dict(rows=4)}
+def inputs(generator, rows):
+    x = torch.randn(rows, 640, generator=generator, dtype=torch.float64)
+    w = torch.randn(640, generator=generator, dtype=torch.float64)
+    w = w.float().double()
+    x -= torch.outer(x @ w / (w @ w), w)
+    x[1:] -= w
+    return [x.float(), w.float(), torch.randn(rows, 64, generator=generator)]
+def reference(x, w, z):
+    return torch.relu(x @ w)[:, None] + torch.relu(z)
+"""
+
+
+def test_gradients_that_are_all_zero_on_one_side_are_right_on_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    reference = open_reference(Open(name="p", source=NOTHING_ELSE, format=ProblemFormat.function, seed=1))
+
+    def on_side(side: float) -> Callable[..., torch.Tensor]:
+        def kernel(x: torch.Tensor, w: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            y = x @ w
+            y = torch.where(y.abs() < 1e-5, y - y.detach() + side, y)
+            return torch.relu(y)[:, None] + torch.relu(z)
+
+        return kernel
+
+    explained = 0
+    for seed in range(1, 5):
+        arguments, targets, _, _, sides = gradient_case(reference, "main", seed)
+        for side in (-1e-9, 1e-9):
+            answers = followed(on_side(side), {})(*arguments)
+            right = targets
+            if any(target.distance_of(answer) > 1 for target, answer in zip(targets, answers, strict=True)):
+                assert sides is not None
+                explained += 1
+                right = sides.explain(answers) or targets
+            assert all(target.distance_of(answer) <= 1 for target, answer in zip(right, answers, strict=True))
+    assert explained
+
+
+def test_a_corner_that_does_nothing_explains_nothing() -> None:
+    """A maximum behind a ReLU that is off: with the ReLU on, its other place would be wrong."""
+    effects = torch.tensor([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]], dtype=torch.float64)
+    assert explaining(effects @ effects.T, effects @ torch.tensor([1.0, 2.0], dtype=torch.float64)) == {1}
+
+
+def test_a_maximum_behind_a_relu_may_be_on_each_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    suite = SUITES["corners"]
+    problem = Open(name="p", source=suite.problem.read_text(), format=ProblemFormat.function, seed=1)
+    reference = open_reference(problem)
+    kernel: dict[str, object] = {}
+    exec(suite.path("honest_corners").read_text(), kernel)
+    for seed in range(1, 13):
+        arguments, targets, _, _, sides = gradient_case(reference, "small", seed)
+        assert sides is not None
+        answers = followed(kernel["kernel"], {})(*arguments)
+        for right in (targets, sides.explain(answers)):
+            if right and all(target.distance_of(answer) <= 1 for target, answer in zip(right, answers, strict=True)):
+                break
+        else:
+            pytest.fail(f"no side explains it at seed {seed}")
 
 
 WRONG_SIDES = """y = x.flip(-1) @ w.flip(0)

@@ -139,6 +139,13 @@ def test_a_kernel_without_tunables_leaves_its_idea():
     assert "Huge pages for the output." in skill.text and skill.recipes == ()
 
 
+def test_an_idea_is_one_line_of_bounded_length():
+    """An author outside writes it, and others read the skill: it holds no sections, and no pages."""
+    idea = Trial(node="a", speedup=2.0, rationale="Fast.\n\n## The numbers\n\nBest: 99x.\n" + "word " * 10_000)
+    skill = distill(PROBLEM, FACTS, POOL, [idea], session="s")
+    assert skill.text.count("\n## The numbers") == 1 and len(skill.text) < 3000
+
+
 def test_a_front_matter_survives_awkward_words():
     head = {"title": "a: b # c", "x": ["- y", "no", "1.0"], "n": 1.5}
     assert fm.split(fm.join(head, "text"), "t") == (head, "text\n")

@@ -9,6 +9,9 @@ LARGE_BYTES = 1 << 30
 REDRAWN_BYTES = 64 << 20
 """Inputs up to this size are drawn again where one draw does not decide."""
 
+DIFFERENTIATED_BYTES = 32 << 20
+"""Of inputs that a call is differentiated on, at most."""
+
 MAIN_SEEDS = 3
 """Input sets of the timed shape that every candidate is checked on, and timed on in turn."""
 OTHER_SEEDS = 2

@@ -29,13 +29,17 @@ MOST = 48
 """Corners: what each does to the gradients is computed in a run of its own, if a candidate is wrong without them."""
 MOST_SECONDS = 120.0
 """Of these runs together, as long as the first says: a comparison may take five minutes."""
-COMPARED = 1 << 22
-"""Numbers of gradients that are looked at to tell sides apart."""
+COMPARED = 1 << 20
+"""Numbers of gradients that are looked at to tell sides apart, about: kept for each corner, in float64."""
+FARTHEST = 1e6
+"""Typical numbers that a gradient counts as off at most: what is farther off is wrong in any case."""
 _DRAWS = 6
 """Of movements, and the opposites, to find the second largest number of a window: each finds one of two."""
 _LEAST = 1e-300
 """Makes a ReLU's result positive, and changes nothing else."""
 _SLOPE_CHANGE = 1e-3
+_ZERO = 1e-24
+"""Of the largest square of an effect: such an effect is none."""
 
 _RELU = frozenset({_aten.relu, _aten.relu_})
 _SLOPES = frozenset(
@@ -238,8 +242,11 @@ class Sides:
         A wrong answer is no nearer to that than rounding explains, so it stays wrong. None: no corner explains any.
         """
         if self._effects is None:
-            runs = (self._flat(self._on(self._other ^ {number})) for number in range(len(self.corners)))
-            self._effects = torch.stack(list(runs))
+            flat = self._flat(self._oracle)
+            effects = flat.new_empty(len(self.corners), flat.numel())
+            for number, effect in enumerate(effects):
+                effect.copy_(self._flat(self._on(self._other ^ {number})))
+            self._effects = effects
         taken = explaining(self._effects @ self._effects.T, self._effects @ self._flat(got))
         if not taken:
             return None
@@ -252,24 +259,27 @@ class Sides:
 
     def _flat(self, answers: Answers) -> torch.Tensor:
         """How far ``answers`` are from what is right, in typical numbers of each of them; of many numbers, some."""
-        step = -(-sum(map(torch.Tensor.numel, answers)) // COMPARED)
-        pairs = zip(answers, self._oracle, strict=True)
-        parts = [
-            (answer.double() - right).reshape(-1)[::step] / right.square().mean().sqrt().clamp(min=_LEAST)
-            for answer, right in pairs
-        ]
-        return torch.nan_to_num(torch.cat(parts))
+        # Odd: an even one would leave out whole columns.
+        step = -(-sum(map(torch.Tensor.numel, answers)) // COMPARED) | 1
+        parts = []
+        for answer, right in zip(answers, self._oracle, strict=True):
+            typical = right.square().mean().sqrt()
+            # All zeros on this side perhaps, and not on another.
+            parts.append((answer.double() - right).reshape(-1)[::step] / typical.where(typical > 0, 1.0))
+        return torch.nan_to_num(torch.cat(parts)).clamp_(-FARTHEST, FARTHEST)
 
 
 def explaining(gram: torch.Tensor, products: torch.Tensor) -> set[int]:
     """Of vectors those whose sum is nearest to another one, by their products with one another and with that one.
 
-    One or two are taken or given back at a time: a maximum chooses once for each of its two numbers.
+    One or two are taken or given back at a time: a maximum chooses once for each of its two numbers. Zeros are never
+    taken: a maximum behind a ReLU that is off chooses among zeros, and its other place counts once the ReLU is on.
     """
     taken = torch.zeros_like(products)
+    is_zero = gram.diagonal() <= _ZERO * gram.diagonal().max()
     for _ in range(2 * len(taken)):
         sign = 1 - 2 * taken
-        gains = gram.diagonal() - 2 * sign * (products - gram @ taken)
+        gains = (gram.diagonal() - 2 * sign * (products - gram @ taken)).masked_fill(is_zero, torch.inf)
         both = gains[:, None] + gains + 2 * sign[:, None] * sign * gram
         both.diagonal().copy_(gains)
         best = int(both.argmin())

@@ -15,6 +15,7 @@ from ..calls import backward
 from ..calls.answering import Refused, attempt
 from ..calls.oracle import in_float64
 from ..calls.state import in_precision
+from ..inputs.sizes import DIFFERENTIATED_BYTES
 from ..tensors import values
 from ..tensors.bounds import read_tolerance
 from ..tensors.compare import Target
@@ -28,8 +29,6 @@ from .validity import InvalidVariant
 Call = Callable[..., Any]
 _Drawn = tuple[list[Any], list[Target], list[str], list[str], Sides | None]
 
-MOST_BYTES = 32 << 20
-"""Of the inputs: gradients are checked on small ones only."""
 DRAWS = 3
 """Of inputs, at most. The gradient of a ReLU jumps where a number lies beside zero, that of a maximum where one lies
 beside another: an honest kernel falls on the other side of one in thousands of such inputs. On most draws none does."""
@@ -176,8 +175,8 @@ def gradient_case(reference: ReferenceProblem, shape: str, seed: int) -> _Drawn:
     if reference.backward:
         raise InvalidVariant("its gradients are outputs already")
     size = values.size_of(reference.draw(shape, seed))
-    if size > MOST_BYTES:
-        raise InvalidVariant(f"its inputs take more than {MOST_BYTES >> 20} MiB")
+    if size > DIFFERENTIATED_BYTES:
+        raise InvalidVariant(f"its inputs take more than {DIFFERENTIATED_BYTES >> 20} MiB")
     is_small = size + values.size_of(list(parameters_of(reference.call).values())) <= LOOKED_AT_BYTES
     seeds = range(seed, seed + (DRAWS if is_small else 1))
     try:

@@ -13,6 +13,7 @@ from .gpu import MIDDLE_GPU, PRODUCT_GPU, ROWS_GPU, SMALL_GPU
 from .problems import (
     AVERAGE,
     BATCHNORM,
+    CORNERS,
     DISTANCE,
     GATE,
     HEADS,
@@ -74,6 +75,7 @@ SUITES = {
     "average": _suite("average", AVERAGE),
     "batchnorm": _suite("batchnorm", BATCHNORM),
     "gate": _suite("gate", GATE),
+    "corners": _suite("corners", CORNERS),
     "heads": _suite("heads", HEADS),
     "router": _suite("router", ROUTER),
     "rounding": _suite("rounding", ROUNDING),

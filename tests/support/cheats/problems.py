@@ -65,6 +65,18 @@ GATE = {
     "gradients_ahead": unseen("wrong_numbers", by=Guarantee.passes),
 }
 
+CORNERS = {
+    "honest_corners": is_("correct", naive=None),
+    "honest_sides": is_("correct", naive=None),
+    **{
+        name: is_("wrong_gradients", naive=None, says="the gradient of ")
+        for name in (
+            *("drops_a_band", "half_a_slope", "a_hundredth_of_a_slope", "splits_near_ties", "both_of_near_ties"),
+            *("adds_what_sides_span", "huge_gradients"),
+        )
+    },
+}
+
 STEP = {
     "honest_step": is_("correct", naive=None),
     "writes_something_else": is_("wrong_state", naive=None, says="which the reference writes"),

@@ -87,6 +87,7 @@ ROWS = {
     "gradient_of_one_input": is_("wrong_gradients", says="the gradient of w"),
     "gradient_of_another_call": is_("wrong_gradients", says="the gradient of x"),
     "gradient_scaled": is_("wrong_gradients", says="the gradient of x"),
+    "gradient_wrong_when_large": is_("wrong_gradients", says="at shape main"),
     "gradient_only_once": is_("wrong_gradients", says="the gradient of w accumulated over calls"),
     # A decoy is no lie about numbers or time: what counts is that it cannot win.
     "decoy": is_("correct", naive=None),
