@@ -83,6 +83,15 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
         return []
 
 
+def can_travel(value: Any) -> bool:
+    """Whether another process can be given an object."""
+    try:
+        packed(value)
+    except CannotTravel:
+        return False
+    return True
+
+
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """A copy of an object in which every tensor is changed; the object itself where it has none."""
     tensors = tensors_in(value)

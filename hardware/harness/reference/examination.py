@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ....schemas import InputFact, InputKind, ProblemFormat, ShapeFacts, StateFact
 from ...dropin.conditions import described
+from ...processes import objects
 from ...processes.messages import HOST
 from ..calls.answering import Refused
 from ..inputs import held_out
@@ -384,7 +385,7 @@ def drawn(reference: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
 def _check_value(problem: Open, reference: ReferenceProblem, index: int, value: Any) -> None:
     allowed = (torch.Tensor, bool, int, float, str, type(None), torch.dtype)
     for leaf in values.leaves(value):
-        if not isinstance(leaf, allowed):
+        if not isinstance(leaf, allowed) and not objects.can_travel(leaf):
             name = reference.signature[index] if index < len(reference.signature) else str(index)
             raise Refused(
                 f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors, or what Python can pickle"
