@@ -26,7 +26,7 @@ def difference(expected: Sampled, got: Sampled, *, bound: float = 0.0) -> str:
         allowed = max(SHARES.get(expected_form[0], OTHERS), TIMES_BOUND * bound)
         share = _share_off(expected.numbers[index], got.numbers[index], allowed)
         if share > MOST_OFF:
-            return f"{share:.3g} of the numbers of output {index} are others than eager's"
+            return f"{100 * share:.3g} % of the numbers of output {index} are others than eager's"
     return ""
 
 

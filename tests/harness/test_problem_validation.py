@@ -100,8 +100,8 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "shapes is a list": (HEAD.replace("{'main': dict(n=64)}", "[64]") + INPUTS + REFERENCE, "has no `shapes`"),
     "inputs of another kind": (
-        HEAD + "def inputs(generator, n): return [object()]\n" + REFERENCE,
-        "input x is a object",
+        HEAD + "def inputs(generator, n): return [(i for i in range(n))]\n" + REFERENCE,
+        "input x is a generator; give tensors, or what Python can pickle",
     ),
     "zeros would do": (HEAD + INPUTS + "def reference(x): return x * 0\n", "an answer of all 0 passes"),
     "a number of its own": (HEAD + INPUTS + "def reference(x): return 3\n", "returns 3 for different inputs"),
@@ -148,6 +148,22 @@ async def test_integers_and_several_outputs(device: Device, tmp_path: Path) -> N
     assert [output.dtype for output in facts.shapes[0].outputs] == ["int64", "bool", "float32"]
     assert facts.shapes[0].inputs[1].kind == "int"
     assert facts.dtype == "float32"
+
+
+async def test_inputs_may_be_objects_without_tensors(device: Device, tmp_path: Path) -> None:
+    source = (
+        "import enum\nfrom dataclasses import dataclass\nimport torch\nshapes = {'main': dict(n=64)}\n"
+        "class Mode(enum.Enum):\n    mean = 1\n"
+        "@dataclass\nclass Config:\n    eps: float = 1e-6\n"
+        "def inputs(generator, n):\n"
+        "    return [torch.randn(n, 8, generator=generator), Config(), Mode.mean, torch.nn.ReLU()]\n"
+        "def reference(x, config, mode, act): return act(x).mean(-1) + config.eps if mode is Mode.mean else None\n"
+    )
+
+    facts = await device.validate_problem(_problem(tmp_path, source))
+
+    assert [fact.kind for fact in facts.shapes[0].inputs] == ["tensor", "other", "other", "other"]
+    assert facts.graph is not None, "the generator takes them, too"
 
 
 async def test_a_reference_that_asks_for_float32_still_gets_a_float64_oracle(device: Device, tmp_path: Path) -> None:

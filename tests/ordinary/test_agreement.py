@@ -30,10 +30,10 @@ def test_these_agree(expected: Sampled, got: Sampled) -> None:
 @pytest.mark.parametrize(
     ("expected", "got", "words"),
     [
-        (sampled(1.0, 2.0), sampled(1.01, 2.0), "0.5 of the numbers of output 0"),
-        (sampled(math.inf), sampled(-math.inf), "1 of the numbers"),
-        (sampled(1.0), sampled(math.nan), "1 of the numbers"),
-        (sampled(0.0), sampled(1.0), "1 of the numbers"),
+        (sampled(1.0, 2.0), sampled(1.01, 2.0), "50 % of the numbers of output 0"),
+        (sampled(math.inf), sampled(-math.inf), "100 % of the numbers"),
+        (sampled(1.0), sampled(math.nan), "100 % of the numbers"),
+        (sampled(0.0), sampled(1.0), "100 % of the numbers"),
         (sampled(1.0), sampled(1.0, dtype="torch.float64"), "output 0 is torch.float64"),
         (sampled(1.0), sampled(1.0, 1.0), "of shape [2], not"),
     ],
