@@ -13,9 +13,9 @@ two busy cores. One file was refused, because it had been judged before.
 """,
     "authors_h200.json": """
 Five language models had the brief and the documents that it names, and no GPU; a program passed their tasks, files
-and verdicts on. There were two hand-ins a problem, in ten sessions at once that were killed and resumed twice. Rows
-are the results of the sessions: both authors' finalists, timed in turns with eager and `torch.compile`; max-autotune
-was left out. Two of the four wrong hand-ins were right kernels, refused by an error of the judge that was repaired
+and verdicts on. There were two hand-ins a problem, in ten sessions at once that were killed and resumed twice; minutes
+are those sessions'. Both authors' best kernels were then evaluated in turns, two evaluations each; max-autotune was
+left out. Two of the four wrong hand-ins were right kernels, refused by an error of the judge that was repaired
 before the second hand-in ([decision 0037](decisions/0037-replayed-calls-count-as-they-are-apart.md)); one mixed CUDA
 C++ with Triton, one had wrong numbers. The generator's drafts are those of commit 0cad157.
 """,
