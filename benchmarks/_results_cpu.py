@@ -120,7 +120,7 @@ def judge(folder: Path) -> str:
         "Does the judge agree with itself?",
         """
 Re-timing: a kernel is timed in new runs, and each run's median should lie in the interval of every other
-run. [judge.md](judge.md) has the details.
+run. [Intervals](judge/intervals.md) has the details.
 """,
         bullets(
             *(

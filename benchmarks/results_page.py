@@ -41,7 +41,7 @@ ELSEWHERE = """
 
 | page | figures | file |
 | --- | --- | --- |
-| [judge.md](judge.md) | finalists in ordinary processes | `ordinary.json` |
+| [ordinary processes](judge/ordinary-processes.md) | finished files | `ordinary.json` |
 | [nvidia.md](nvidia.md#device-and-call) | time on the device and of the call | |
 | [export.md](export.md) | seconds and memory of each export | `export.json` |
 | [cpp-math.md](cpp-math.md) | error and speed of the C++ math functions | `cpp_math.json` |

@@ -111,7 +111,7 @@ class ShapeFacts(Schema, frozen=True, kw_only=True):
 
 
 class InputKind(Schema, frozen=True, kw_only=True):
-    """Whether candidates are checked on one kind of inputs beside the problem's own at its shapes (docs/judge.md)."""
+    """Whether candidates are checked on one kind of inputs beside the problem's own (docs/judge/inputs.md)."""
 
     name: str
     """``shifted``, ``heavy_tailed``, ``ill_conditioned``, ``tiny``, ``infinite``, ``nan``, ``strided``; ``held_out``,

@@ -65,7 +65,7 @@ class Evidence(Schema, frozen=True, kw_only=True):
 
     inputs: str = ""
     """Kind of the inputs, where they are not the problem's own at a shape of its own: ``shifted``, ``strided``,
-    ``held_out``, … (docs/judge.md)."""
+    ``held_out``, … (docs/judge/inputs.md)."""
 
     output: int | None = None
     """Which output, from 0."""
@@ -102,7 +102,7 @@ class CaseResult(Schema, frozen=True, kw_only=True):
     """What was allowed."""
 
     inputs: str = "normal"
-    """Kind of the inputs: ``normal`` as the problem draws them, else what was made of these (docs/judge.md)."""
+    """Kind of the inputs: ``normal`` as the problem draws them, else what was made of these (docs/judge/inputs.md)."""
 
     published: bool | None = None
     """Whether it is right by the tolerance that the problem's source publishes, which decides nothing; None where there

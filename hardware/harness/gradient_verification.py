@@ -1,4 +1,4 @@
-"""Verifies a candidate's gradients, if it gives some. The supervisor's side (docs/judge.md)."""
+"""Verifies a candidate's gradients, if it gives some. The supervisor's side (docs/judge/gradients.md)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """Does a kernel keep answers? Inputs come again and again in an ordinary process; here each comes once. Blocking.
 
 Who keeps answers by what inputs hold, and gives copies of them, is as fast as a copy in all other batches. The judge's
-input sets come once each, but of short calls its other figures leave more room (docs/judge.md).
+input sets come once each, but of short calls its other figures leave more room (docs/judge/timing-cpu.md).
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Forward and backward pass as one call, for problems that ask for both (docs/judge.md).
+"""Forward and backward pass as one call, for problems that ask for both (docs/judge/gradients.md).
 
 Such a problem has one more argument, the cotangents: for every floating output a tensor like it. The answer is the
 outputs and, behind them, the gradient of ``sum(output * cotangent)`` by every floating input. Everything else of the

@@ -1,7 +1,7 @@
 """Which inputs beside the problem's own a candidate is checked on, and at which shapes. Pure: no torch.
 
 Every variant is made from a draw of the problem's own (:mod:`..reference.derived`), and used only where the reference
-still means something on it (:mod:`..reference.validity`). docs/judge.md says what each is good for.
+still means something on it (:mod:`..reference.validity`). docs/judge/inputs.md says what each is good for.
 """
 
 from collections.abc import Iterable, Mapping

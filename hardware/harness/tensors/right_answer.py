@@ -231,7 +231,7 @@ class RightAnswer:
         return not is_tight and all(float(part.abs().max()) < _LARGEST for part in parts)
 
     def doubt(self, *, may_be_nan: bool, usual: float = 0.0) -> str:
-        """Why the reference does not say what is right here; empty if it does (docs/judge.md gives the rule).
+        """Why the reference does not say what is right here; empty if it does (docs/judge/inputs.md gives the rule).
 
         An error like the ``usual`` one, on the problem's own inputs, raises no doubt.
         """

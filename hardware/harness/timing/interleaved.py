@@ -49,7 +49,8 @@ SPREADS: Spreads = (
     (math.inf, Spread(process=0.1, run=0.03, beside=0.15)),
 )
 """On a processor, by the time of a call in nanoseconds up to which it holds. ``benchmarks/retiming.py`` measures it
-(docs/judge.md): the shorter a call, the more it is who is woken first; the longer, which cores its threads got."""
+(docs/judge/intervals.md): the shorter a call, the more it is who is woken first; the longer, which cores its threads
+got."""
 DEVICE_SPREADS: Spreads = (
     (100_000, Spread(process=0.01, run=0.02)),
     (1_000_000, Spread(process=0.01, run=0.015)),

@@ -1,4 +1,4 @@
-"""Attacks of somebody who has read how calls are timed from outside (docs/judge.md), and what must become of each."""
+"""Attacks by an author who has read how calls are timed (docs/judge/timing-cpu.md), and what must become of each."""
 
 from .expected import Guarantee, unseen
 
