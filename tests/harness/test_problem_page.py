@@ -1,4 +1,4 @@
-"""docs/problems.md: every example is a problem that can be searched, every refusal costs the sentence that it names."""
+"""Every example of docs/problems.md can be searched, and each refusal of docs/refused-problems.md has its sentence."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,8 @@ from kernelswarm.schemas import ProblemError, ProblemFormat
 from kernelswarm.sessions.outside.brief import agent_brief
 
 assert kernelswarm.__file__ is not None
-PAGE = (Path(kernelswarm.__file__).parent / "docs" / "problems.md").read_text()
+DOCS = Path(kernelswarm.__file__).parent / "docs"
+PAGE = (DOCS / "problems.md").read_text()
 EXAMPLES = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```", PAGE, re.M | re.S))
 PROBLEMS = sorted(name for name in EXAMPLES if "/" not in name)
 
@@ -56,7 +57,7 @@ REFUSED = {
 
 def sentences() -> dict[str, str]:
     """The page's refusals: what the file does, and the sentence on one line."""
-    block = PAGE.split("## What is refused")[1].split("```text\n")[1].split("```")[0]
+    block = (DOCS / "refused-problems.md").read_text().split("```text\n")[1].split("```")[0]
     parts = re.findall(r"^A file that (.*)\n((?: {4}.*\n)+)", block, re.M)
     return {what: " ".join(line.strip() for line in text.splitlines()) for what, text in parts}
 
@@ -119,6 +120,6 @@ async def test_the_form_that_agents_are_shown_is_a_problem_and_has_every_name(tm
 
 
 def test_lines_are_short() -> None:
-    for name in ("problems.md", "model-authors.md"):
-        page: Any = (Path(kernelswarm.__file__ or "").parent / "docs" / name).read_text()
+    for name in ("problems.md", "refused-problems.md", "model-authors.md"):
+        page: Any = (DOCS / name).read_text()
         assert max(map(len, page.splitlines())) <= 100
