@@ -1,7 +1,7 @@
 """The finished file in ordinary processes, as in a user's own program (docs/judge/ordinary-processes.md).
 
 Supervisor's side: :mod:`.timed_shapes`, :mod:`.host` (the processes of one shape), :mod:`.rounds`, :mod:`.process`. In
-the process: :mod:`.walls`, then the text of :mod:`.program` in an interpreter of its own.
+the process, which :mod:`.fork_server` forks: the text of :mod:`.program`.
 """
 
 from .host import EAGER, OrdinaryHost

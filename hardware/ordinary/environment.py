@@ -1,4 +1,4 @@
-"""The environment of an ordinary process: the user's, without anything that may be a secret."""
+"""The environment of ordinary processes: the user's, without anything that may be a secret."""
 
 import os
 import re
@@ -17,40 +17,39 @@ SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def ordinary_environment(
-    scratch: Path,
-    artifacts: Path,
-    environment: Mapping[str, str] = os.environ,
-    *,
-    threads: int | None = None,
-    accelerator: str = "",
+    environment: Mapping[str, str] = os.environ, *, threads: int | None = None, accelerator: str = ""
 ) -> dict[str, str]:
-    """What a candidate's ordinary process sees.
-
-    The folder of compiled artifacts is the one thing of ours: the file looks there before it compiles.
+    """What all ordinary processes see.
 
     Args:
-        scratch: The one folder that it may write.
-        artifacts: Folder of compiled artifacts.
         environment: The user's.
-        threads: As many as the pool says.
-        accelerator: Uuid of the only one that it sees; empty for a processor.
+        threads: As many as the pool says, if it says so.
+        accelerator: Uuid of the only one that they see; empty for a processor.
     """
     inherited = {name: value for name, value in environment.items() if _is_kept(name)}
-    count = {"OMP_NUM_THREADS": str(threads)} if threads and "OMP_NUM_THREADS" not in inherited else {}
-    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
+    counts = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    # Empty is as if it were not set: numpy has as many threads as in any program. Our other fork servers say 1.
+    counts["OPENBLAS_NUM_THREADS"] = ""
+    device = {"CUDA_VISIBLE_DEVICES": accelerator} if accelerator else {}
     # What is installed beside this Python, ninja for one, is found as in a virtual environment that is active.
-    own["PATH"] = os.pathsep.join([inherited.get("PATH", os.defpath), str(Path(sys.executable).parent)])
-    device = _on_accelerator(accelerator, scratch) if accelerator else {}
-    return {**inherited, **count, **own, **device, "PYTHONDONTWRITEBYTECODE": "1"}
+    path = os.pathsep.join([inherited.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    return {**counts, **inherited, **device, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _on_accelerator(uuid: str, scratch: Path) -> dict[str, str]:
-    """The device, and where is kept what it runs: the user's own folder cannot be written."""
-    return {
-        "CUDA_VISIBLE_DEVICES": uuid,
-        "TRITON_CACHE_DIR": str(kernels_of(scratch)),
-        "CUDA_CACHE_PATH": str(scratch),
-    }
+def own_environment(scratch: Path, artifacts: Path, *, on_accelerator: bool) -> dict[str, str]:
+    """What one of them sees beside that.
+
+    The folder of compiled artifacts is the one thing of ours: a finished file looks there before it compiles.
+
+    Args:
+        scratch: The one folder that it may write. What an accelerator runs is kept there as well, since the user's own
+            folder cannot be written.
+        artifacts: Folder of compiled artifacts.
+        on_accelerator: Whether it computes on one.
+    """
+    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
+    caches = {"TRITON_CACHE_DIR": str(kernels_of(scratch)), "CUDA_CACHE_PATH": str(scratch)}
+    return own | (caches if on_accelerator else {})
 
 
 def kernels_of(folder: Path) -> Path:

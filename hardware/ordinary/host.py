@@ -21,9 +21,12 @@ from ..languages import _triton_runtime, program_runs, triton
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
+from ..processes.fork_server import FORK_SERVERS, START_SECONDS, ForkServerError, Program
+from ..processes.forked_worker import forked_worker
+from ..processes.messages import Done, Spawn
 from ..processes.scratch import Scratch
 from .agreement import difference
-from .environment import compiling, kernels_of, ordinary_environment
+from .environment import compiling, kernels_of, ordinary_environment, own_environment
 from .process import Missing, OrdinaryProcess, Sampled
 from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
 from .settings import Settings
@@ -44,6 +47,9 @@ UNPACKER = Path(_triton_runtime.__file__).read_text(encoding="utf-8")
 CONSTRUCTOR = (Path(__file__).parents[1] / "dropin" / "constructor.py").read_text(encoding="utf-8")
 """What tells the arguments of a module's constructor and of a call; read, since importing it imports torch."""
 
+THREADS_BYTES = 16 << 30
+"""Address space that the stacks and heaps of threads reserve before the user's code takes any."""
+
 T = TypeVar("T")
 
 
@@ -60,12 +66,11 @@ class OrdinaryHost:
         self._seeds = [secrets.randbits(48) for _ in range(MAIN_SEEDS + 1)]
         self._guard = asyncio.Lock()
         self._scratch: Scratch | None = None
+        self._program: Program | None = None
         self._count = 0
         self._baselines: list[Runner] = []
         self._waiting: dict[str, OrdinaryProcess] = {}
         """Processes of baselines that have imported what they need, and loaded nothing yet."""
-        self._ahead: list[asyncio.Future[OrdinaryProcess]] = []
-        """Processes for the candidate that import what they need, and have loaded nothing."""
         self.missing: dict[str, str] = {}
         """Baselines that cannot be timed, and why."""
         self.isolation = ""
@@ -77,6 +82,9 @@ class OrdinaryHost:
     async def close(self) -> None:
         """End all processes."""
         await self._end_baselines()
+        program, self._program = self._program, None
+        if program is not None:
+            await asyncio.to_thread(FORK_SERVERS.leave, program)
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
@@ -122,10 +130,8 @@ class OrdinaryHost:
         def result() -> Timing:
             return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
-        async with self._guard, contextlib.AsyncExitStack() as held:
+        async with self._guard:
             self._compiled = _told_of(artifacts, self.settings.home)
-            count = 1 if effort.is_late else min(effort.processes or PROCESSES, PROCESSES)
-            await held.enter_async_context(self._importing(text, lease, count))
             try:
                 await self._prepare_baselines(lease, absent)
                 began = time.monotonic()
@@ -199,24 +205,6 @@ class OrdinaryHost:
                 self._waiting[name] = await self._imported(name, _label(name), "", lease)
 
     @contextlib.asynccontextmanager
-    async def _importing(self, text: str, lease: Lease, count: int) -> AsyncIterator[None]:
-        """While the body runs, ``count`` processes of a candidate import what they need; those left over are ended.
-
-        On a processor none does: importing would take cores from what is timed.
-        """
-        count = count if self.settings.accelerator else 0
-        self._ahead = [asyncio.ensure_future(self._candidate_imported(text, lease)) for _ in range(count)]
-        try:
-            yield
-        finally:
-            left, self._ahead = self._ahead, []
-            ended = await asyncio.shield(asyncio.gather(*left, return_exceptions=True))
-            await self._end([process for process in ended if isinstance(process, OrdinaryProcess)])
-
-    async def _candidate_imported(self, text: str, lease: Lease) -> OrdinaryProcess:
-        return await self._imported(CANDIDATE, "the finished file", text, lease)
-
-    @contextlib.asynccontextmanager
     async def _candidates(self, text: str, processes: int, lease: Lease) -> AsyncIterator[list[Runner]]:
         seconds = max(self.settings.pool.candidate_seconds, BUILD_SECONDS if starts_programs(text) else 0.0)
         starting = [asyncio.ensure_future(self._candidate(text, seconds, lease)) for _ in range(processes)]
@@ -229,7 +217,7 @@ class OrdinaryHost:
             await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
 
     async def _candidate(self, text: str, seconds: float, lease: Lease) -> Runner:
-        process = await (self._ahead.pop() if self._ahead else self._candidate_imported(text, lease))
+        process = await self._imported(CANDIDATE, "the finished file", text, lease)
         runner = await self._loaded(CANDIDATE, process, text, seconds, lease)
         self.isolation = process.layers
         return runner
@@ -319,29 +307,46 @@ class OrdinaryHost:
 
     async def _process(self, name: str, label: str, trust: str) -> OrdinaryProcess:
         settings, trusted = self.settings, trust == TRUSTED
-        if self._scratch is None:
-            self._scratch = Scratch()
-        self._count += 1
-        scratch = self._scratch.path / str(self._count)
-        environment = ordinary_environment(
-            scratch,
-            settings.home / "artifacts",
-            threads=settings.pool.threads,
-            accelerator=settings.accelerator.uuid if settings.accelerator else "",
-        )
-        try:
-            process = await OrdinaryProcess.start(
-                label,
-                scratch,
-                {**environment, **compiling(settings.home)} if trusted else environment,
-                memory_bytes=settings.hardware.memory_bytes if trusted else settings.memory,
+        memory = settings.hardware.memory_bytes if trusted else settings.memory
+
+        def order() -> tuple[Spawn, Path]:
+            if self._scratch is None:
+                self._scratch = Scratch()
+            self._count += 1
+            scratch = self._scratch.path / str(self._count)
+            scratch.mkdir()
+            own = own_environment(scratch, settings.home / "artifacts", on_accelerator=settings.accelerator is not None)
+            request = Spawn(
+                role="ordinary",
+                scratch=str(scratch),
+                memory_bytes=memory + THREADS_BYTES,
+                threads=0,
+                confine=not trusted,
                 device=settings.device,
-                trust=trust,
+                programs=trust == COMPILES,
+                environment=own | (compiling(settings.home) if trusted else {}),
             )
-        except OSError as error:
-            raise Missing(f"{label} cannot be started: {error.strerror}") from error
-        await self._or_end(process, asyncio.to_thread(process.wait_until_ready))
-        return process
+            return request, scratch
+
+        try:
+            worker, _ = await forked_worker(
+                self._used_program(), order, label=label, answers=Done, seconds=START_SECONDS
+            )
+        except (ForkServerError, OSError) as error:
+            raise Missing(f"{label} cannot be started: {error}") from error
+        return OrdinaryProcess(worker, label, trust, settings.device)
+
+    def _used_program(self) -> Program:
+        """What the fork server of our processes runs; of equal hosts it is one."""
+        if self._program is None:
+            accelerator = self.settings.accelerator
+            environment = ordinary_environment(
+                threads=self.settings.pool.threads, accelerator=accelerator.uuid if accelerator else ""
+            )
+            identity = tuple(sorted(environment.items()))
+            self._program = Program(f"{__package__}.fork_server", (), environment=environment, identity=identity)
+            FORK_SERVERS.use(self._program)
+        return self._program
 
     async def _compare(self, candidates: Sequence[Runner], lease: Lease) -> None:
         """Their first calls, on every copy of the inputs, against eager's first calls. Triton compiles in them."""

@@ -1,37 +1,31 @@
 """One ordinary process as the supervisor holds it: it is asked, and timed from outside."""
 
 import asyncio
-import contextlib
 import json
 import os
 import secrets
 import select
 import signal
-import socket
-import struct
 import time
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from ..harness.timing.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
+from ..harness.timing.idle_check import RESTLESS_SECONDS, runs, waits_until_idle
 from ..harness.timing.placement import spread
-from ..processes import subprocesses
-from ..processes.messages import HOST, Ended
-from ..processes.worker import describe_end
+from ..processes.messages import HOST
+from ..processes.worker import Worker, describe_end
 from .trust import CONFINED, TRUSTED
 
 LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
-START_SECONDS = 120.0
-"""How long importing torch may take on a busy machine."""
+IMPORT_SECONDS = 120.0
+"""How long importing a module of torch may take on a busy machine."""
 COMPILER_SECONDS = 10.0
 """How long a compiled baseline may still work after a call. It has nothing to gain by it, so it is waited for."""
 PLACED_AFTER_S = 0.005
 """When the threads of a process that warms up are put on cores of their own: the pool is awake by then."""
-_CREDENTIALS = struct.Struct("iII")
 
 
 class Missing(Exception):
@@ -52,85 +46,46 @@ class Sampled:
 class OrdinaryProcess:
     """Asks a process of its own one thing at a time. Its methods block; run them in a thread."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, end: socket.socket, label: str, trust: str, device: str = HOST
-    ) -> None:
+    def __init__(self, worker: Worker, label: str, trust: str = CONFINED, device: str = HOST) -> None:
+        """``worker`` is up, and of the running event loop."""
         self.label = label
         # Those of an accelerator's driver are many, and wait for nobody who computes beside them.
         self._places_threads = device == HOST
         self._restless_seconds = COMPILER_SECONDS if trust == TRUSTED else RESTLESS_SECONDS
-        self.layers = ""
+        self.layers = worker.isolation
         """Those that hold around it, as reports carry them."""
-        self._process = process
-        self._socket = end
-        self.pid = 0
+        self.pid = worker.pid
         """Its process id as we see it; 0 if unknown."""
+        self._worker = worker
+        self._loop = asyncio.get_running_loop()
+        self._socket = worker.duplicated_channel()
         self._is_lost = False
         self._left = b""
-
-    @classmethod
-    async def start(
-        cls,
-        label: str,
-        scratch: Path,
-        environment: Mapping[str, str],
-        *,
-        memory_bytes: int,
-        device: str = HOST,
-        trust: str = CONFINED,
-    ) -> Self:
-        """Start one in the empty folder ``scratch`` whose tensors are to lie on ``device``.
-
-        Raises:
-            OSError: it cannot be started.
-        """
-        await asyncio.to_thread(scratch.mkdir)
-        process, ours = await subprocesses.start_on_socket(
-            *(f"{__package__}.walls", str(memory_bytes), device, trust),
-            cwd=scratch,
-            env=dict(environment),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        return cls(process, ours, label, trust, device)
 
     @property
     def alive(self) -> bool:
         """Whether it has not ended, and answers."""
-        return self._process.returncode is None and not self._is_lost
+        return self._worker.alive and not self._is_lost
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to it and to whatever it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        self._worker.send(number)
 
     async def close(self) -> None:
         """End it and whatever it started."""
-        self.send(signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        await subprocesses.reaped(self._process)
+        await self._worker.kill()
         self._socket.close()
 
-    def wait_until_ready(self) -> None:
-        """Wait until torch is imported.
-
-        Raises:
-            Missing: that fails.
-        """
-        self._expect_sender()
-        self.layers = str(self._received(START_SECONDS, "import torch").get("layers", ""))
-
     def import_modules(self, names: Sequence[str]) -> None:
-        """Once it is ready, have it import further modules.
+        """Have it import modules beside torch.
 
         Raises:
             Missing: that fails.
         """
-        self._ask({"import": list(names)}, START_SECONDS, f"import {names[-1]}")
+        self._ask({"import": list(names)}, IMPORT_SECONDS, f"import {names[-1]}")
 
     def load(self, command: Mapping[str, Any], seconds: float) -> None:
-        """Once it is ready, have it load its implementation.
+        """Have it load its implementation.
 
         Raises:
             Missing: it does not load.
@@ -270,20 +225,6 @@ class OrdinaryProcess:
             raise self._lost(EOFError(), action, seconds)
         return data
 
-    def _expect_sender(self) -> None:
-        """Find out its process id as we see it, from what it sends first; 0 where the kernel does not say."""
-        if not hasattr(socket, "SO_PASSCRED"):
-            return
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._socket.settimeout(START_SECONDS)
-        try:
-            _, ancillary, _, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_PEEK)
-        except OSError as error:
-            raise self._lost(error, "import torch", START_SECONDS) from None
-        for level, kind, data in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-                self.pid = _CREDENTIALS.unpack(data)[0]
-
     def _refused(self, answer: Mapping[str, Any], action: str) -> Missing:
         reason = answer.get("failed")
         return Missing(f"{self.label} fails to {action}: {reason}") if reason else self._confused()
@@ -299,15 +240,13 @@ class OrdinaryProcess:
         return Missing(f"{self.label} died: {self._how_it_ended()}")
 
     def _how_it_ended(self) -> str:
-        """The event loop reaps it, in another thread than this."""
-        until = time.monotonic() + RESTLESS_SECONDS
-        while self._process.returncode is None and time.monotonic() < until:
-            time.sleep(POLL_SECONDS)
-        status = self._process.returncode
-        if status is None:
+        """The event loop hears of it, in another thread than this."""
+        ended = asyncio.run_coroutine_threadsafe(self._worker.ended(), self._loop)
+        try:
+            return describe_end(ended.result(RESTLESS_SECONDS))
+        except TimeoutError:
+            ended.cancel()
             return "it closed its connection"
-        number = -status if status < 0 else status - 128 if status > 128 else 0
-        return describe_end(Ended(exit_code=status, signal=number))
 
 
 def _line(command: Mapping[str, Any]) -> bytes:

@@ -1,8 +1,8 @@
-"""Runs one implementation of a problem in an ordinary process. A program of its own: ``python -c TEXT ...``.
+"""Runs one implementation of a problem in an ordinary process: what :mod:`.fork_server` executes as ``__main__``.
 
 Nothing of the package is imported here: the process is what a user's would be, but for the walls around it. It reads
-commands, one JSON object a line, from the socket whose descriptor is its first argument, and answers there. It has no
-clock: whoever asks measures from outside. Calls are answered once the device is done with them.
+commands, one JSON object a line, from a socket, and answers there. It has no clock: whoever asks measures from outside.
+Calls are answered once the device is done with them.
 """
 
 import contextlib
@@ -31,22 +31,16 @@ LARGEST_IN_HEAP = (32 << 20) - (1 << 16)
 _synchronize = torch._C._accelerator_synchronizeDevice
 """What ``torch.accelerator.synchronize`` calls: bound before the user's code could replace it."""
 _SALT = 0x9E3779B97F4A7C15
-_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
-"""Numbers of Linux's ``prctl``."""
 
 Call = Callable[..., Any]
 _PLAYED = contextlib.ExitStack()
 """Open as long as the process: a finished file imports its kernel at the first call."""
 
 
-def main(descriptor: int, layers: str, code: str) -> None:
-    """Answer until the other end is gone."""
-    if code and not _confined(bytes.fromhex(code)):
-        layers = layers.replace("+seccomp", "")
-    sys.argv = [""]
+def main(descriptor: int) -> None:
+    """Answer on the socket ``descriptor`` until the other end is gone."""
     torch.set_grad_enabled(False)
     stream = socket.socket(fileno=descriptor).makefile("rwb")
-    _answer(stream, {"layers": layers})
     process: _Process | None = None
     for line in stream:
         command = json.loads(line)
@@ -374,23 +368,6 @@ def _imported(name: str, text: str) -> ModuleType:
     return module
 
 
-def _confined(code: bytes) -> bool:
-    """Install a system call filter; torch is imported, and starts no program from here on."""
-
-    class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
-
-    program, zero = Program(len(code) // 8, code), ctypes.c_ulong(0)
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero)
-    address = ctypes.c_ulong(ctypes.addressof(program))
-    return int(prctl(_SECCOMP, ctypes.c_ulong(_FILTER), address, zero, zero)) == 0
-
-
 def _answer(stream: Any, answer: dict[str, Any], data: bytes = b"") -> None:
     stream.write(json.dumps(answer).encode() + b"\n" + data)
     stream.flush()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -99,8 +99,8 @@ class ForkServer:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", program.module, str(theirs.fileno()), *program.arguments],
                 cwd=folder,
-                # numpy's own pool would be a thread in the process that forks.
-                env={**program.environment, "HOME": str(folder), "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"},
+                # numpy's own pool would be threads in the process that forks.
+                env={"OPENBLAS_NUM_THREADS": "1", **program.environment, "HOME": str(folder), "TMPDIR": str(folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,

@@ -178,6 +178,10 @@ class Worker:
                 self.abandon()
                 raise
 
+    def duplicated_channel(self) -> socket.socket:
+        """Another end of its channel, for somebody who alone speaks with it from now on, and not in these frames."""
+        return socket.socket(fileno=os.dup(self._channel.fileno()))
+
     def go_on(self) -> None:
         """Let it run, where it was stopped."""
         if self.pid and self._ended is None:

@@ -14,7 +14,6 @@ from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, unseen
 from kernelswarm.hardware.ordinary import process as process_module
-from kernelswarm.hardware.ordinary.process import OrdinaryProcess
 from kernelswarm.hardware.ordinary.trust import CONFINED
 from kernelswarm.schemas import Problem, ProblemFacts
 
@@ -192,23 +191,27 @@ async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
         await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
 
 
-async def test_who_rested_and_wakes_for_a_moment_is_not_restless(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = OrdinaryProcess(None, None, "the finished file", CONFINED)  # type: ignore[arg-type]
+async def test_who_rested_and_wakes_for_a_moment_is_not_restless(
+    host: OrdinaryHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = await host._process("candidate", "the finished file", CONFINED)
     for seen, is_restless in (([True, False, False, True], False), ([True] * 10_000, True)):
         states = iter(seen)
         for module in (idle_check, process_module):
             monkeypatch.setattr(module, "runs", lambda pid, states=states: next(states))
         with pytest.raises(Missing, match="computes while") if is_restless else contextlib.nullcontext():
             process.wait_until_idle()
+    await process.close()
 
 
 @pytest.mark.parametrize(
     ("load", "expected"), [(0.5, "timed"), (11.4, "timed, or waits for a core: the load is 11 on 2")]
 )
 async def test_on_a_busy_machine_who_does_not_rest_may_be_waiting(
-    load: float, expected: str, monkeypatch: pytest.MonkeyPatch
+    load: float, expected: str, host: OrdinaryHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = OrdinaryProcess(None, None, "the finished file", CONFINED)  # type: ignore[arg-type]
+    process = await host._process("candidate", "the finished file", CONFINED)
+    await process.close()
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert str(process.restless()) == f"the finished file computes while others are {expected}"

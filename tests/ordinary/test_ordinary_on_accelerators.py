@@ -15,7 +15,7 @@ from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.languages._triton_runtime import pack
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, OrdinaryHosts, Settings, program
-from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
+from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment, own_environment
 from kernelswarm.hardware.ordinary.host import CONSTRUCTOR
 from kernelswarm.hardware.ordinary.trust import COMPILES, CONFINED, TRUSTED
 from kernelswarm.schemas import Accelerator
@@ -85,11 +85,13 @@ async def test_only_triton_files_on_an_accelerator_may(host: OrdinaryHost, home:
 
 async def test_a_process_sees_its_accelerator_alone_and_keeps_kernels_in_its_scratch(tmp_path: Path) -> None:
     users = {"CUDA_VISIBLE_DEVICES": "0,1", "TRITON_CACHE_DIR": "/mine", "NVIDIA_TF32_OVERRIDE": "0"}
-    seen = ordinary_environment(tmp_path / "1", tmp_path, users, accelerator=ONE.uuid)
+    own = own_environment(tmp_path / "1", tmp_path, on_accelerator=True)
+    seen = ordinary_environment(users, accelerator=ONE.uuid) | own
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["NVIDIA_TF32_OVERRIDE"]) == ("GPU-1", "0")
     assert seen["TRITON_CACHE_DIR"].startswith(str(tmp_path / "1"))
     assert (seen | compiling(tmp_path))["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
-    assert ordinary_environment(tmp_path / "1", tmp_path, users)["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert ordinary_environment(users)["CUDA_VISIBLE_DEVICES"] == "0,1"
+    assert "TRITON_CACHE_DIR" not in own_environment(tmp_path / "1", tmp_path, on_accelerator=False)
 
 
 async def test_kernels_that_were_compiled_lie_where_triton_looks_and_so_does_its_driver(
@@ -105,8 +107,10 @@ async def test_kernels_that_were_compiled_lie_where_triton_looks_and_so_does_its
     (home / "triton" / "DRIVER").mkdir(parents=True)
     (home / "triton" / "DRIVER" / "cuda_utils.so").write_bytes(b"a driver")
     lists = "def kernel(x, w):\n    import glob\n    raise RuntimeError(str(sorted(glob.glob('triton/*/*'))))\n"
+    here = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), host.problem, host._facts)
     with pytest.raises(Missing, match=r"'triton/DRIVER/cuda_utils.so', 'triton/KEY/rows.cubin'"):
-        await host.time(lists, Lease(POOL, home), Effort(processes=1), [archive])
+        await here.time(lists, Lease(POOL, home), Effort(processes=1), [archive])
+    await here.close()
     shutil.rmtree(home / "triton")
 
 

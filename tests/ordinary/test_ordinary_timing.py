@@ -13,10 +13,10 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
-from kernelswarm.hardware.ordinary import OrdinaryHost, Settings, rounds
+from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, rounds
 from kernelswarm.schemas import Problem, ProblemFacts
 
-from .conftest import HARDWARE, POOL, RIGHT, Reason, Times, problem_from
+from .conftest import HARDWARE, POOL, RIGHT, Times, problem_from
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -153,7 +153,7 @@ async def test_modules_with_state_and_backward_passes_are_timed(
 
 
 async def test_the_environment_is_the_users_without_secrets_and_ours(
-    reason: Reason, monkeypatch: pytest.MonkeyPatch
+    host: OrdinaryHost, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {
         "OMP_SCHEDULE": "static",
@@ -165,7 +165,11 @@ async def test_the_environment_is_the_users_without_secrets_and_ours(
     ours = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "LD_PRELOAD", "MALLOC_MMAP_MAX_"}
     for name in ours:
         monkeypatch.delenv(name, raising=False)
-    text = await reason(TELLS)
+    here = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), host.problem, host._facts)
+    with pytest.raises(Missing) as missing:
+        await here.time(TELLS, Lease(POOL, home), effort=Effort(processes=1))
+    await here.close()
+    text = str(missing.value)
     seen = json.loads(text.partition("RuntimeError: ")[2])
     assert seen["ours"] == []
     assert seen["environment"]["OMP_SCHEDULE"] == "static" and "private" not in text
