@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from ..bus.options import servers
 from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..schemas import HardwareFacts, Pool, Problem, ProblemFacts
@@ -51,7 +52,9 @@ async def search_context(
         StoreError: the log of ``home`` cannot be used.
         BusError: the bus cannot be reached.
     """
-    if not nats:
+    if nats:
+        servers(nats)  # before the minutes that validation takes
+    else:
         await check_usable(home)
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
