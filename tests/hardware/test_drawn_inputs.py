@@ -88,7 +88,7 @@ def test_one_integer_is_drawn_as_itself(same: torch.Tensor) -> None:
     assert redrawn({"x": same}, 0)["x"].tolist() == same.tolist()
 
 
-@pytest.mark.parametrize(("largest", "dtype"), [(3e38, torch.float64), (110.0, torch.float8_e4m3fn)])
+@pytest.mark.parametrize(("largest", "dtype"), [(3e38, torch.float64), (58.0, torch.float8_e4m3fnuz)])
 def test_drawn_numbers_are_none_that_the_type_does_not_have(largest: float, dtype: torch.dtype) -> None:
     given = torch.tensor([[largest, -largest] * 100_000]).double().to(dtype)
     assert bool(redrawn({"x": given}, 0)["x"].double().isfinite().all())
