@@ -16,7 +16,7 @@ from typing import Any
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .call_arguments import by_place_and_name, flattened, is_structure, signature_of
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
-from .kept_settings import KeptTensor, kept, owned_by, version
+from .kept_settings import LARGEST_ARRAYS, KeptTensor, bytes_of_arrays, kept, owned_by, version
 from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -101,6 +101,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             kind = "has no numbers (it lies on meta)" if value.is_meta else f"is {str(value.layout).split('.')[-1]}"
             raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
     _refuse_dropout(operator)
+    _refuse_large_arrays(operator)
     parameters = _parameters(operator)
     tensors = {label: value for label, value in zip(names, values, strict=True) if isinstance(value, torch.Tensor)}
 
@@ -202,6 +203,18 @@ def _refuse_dropout(operator: Any) -> None:
                 f"{_label(operator)} is in training mode, where {place} draws random numbers that no kernel can "
                 "repeat: call .eval() on it"
             )
+
+
+def _refuse_large_arrays(operator: Any) -> None:
+    for kind, attributes in settings(operator):
+        for key, value in attributes.items():
+            if (size := bytes_of_arrays(value)) > LARGEST_ARRAYS:
+                raise ProblemError(
+                    f"the attribute {key!r} of {kind.__name__} holds {size / 1e6:.0f} MB of NumPy arrays, which would "
+                    "be compared before every call of a kernel, because NumPy does not count writes: make it a tensor "
+                    f"(`module.register_buffer({key!r}, torch.from_numpy(...))`), which takes no time, or write a "
+                    "problem file (docs/problems.md)"
+                )
 
 
 def _uses_inputs(graph: Any) -> bool:
