@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import structs
 from rich.markup import escape
 from rich.table import Table
 
@@ -116,19 +117,7 @@ async def _report(home: Path, nats: str, base_url: str, *, offline: bool) -> Mod
     won, roles = await from_log(home, nats)
     statuses = await model_authors(base_url, ask=not offline)
     return ModelsReport(
-        authors=tuple(
-            AuthorStatus(
-                author=status.author,
-                model=status.model,
-                url=status.url,
-                problem=status.problem,
-                is_reachable=status.is_reachable,
-                milliseconds=status.milliseconds,
-                models=status.models,
-                price=table.find(status.model),
-            )
-            for status in statuses
-        ),
+        authors=tuple(AuthorStatus(**structs.asdict(status), price=table.find(status.model)) for status in statuses),
         prices=table.prices,
         won=won,
         roles=roles,
