@@ -40,12 +40,17 @@ def identifier(text: str) -> str:
 
 def inputs_text(tensors: Mapping[str, Any]) -> str:
     """A problem's ``inputs``, which draws tensors like these."""
-    lines = [f"        {_drawn(value)},  # {identifier(label)}" for label, value in tensors.items()]
+    lines = [drawn_line(label, value) for label, value in tensors.items()]
     return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
 
 
-def _drawn(value: Any) -> str:
-    """A torch expression that draws a tensor like ``value``."""
+def drawn_line(label: str, value: Any, sizes: str = "") -> str:
+    """The line of a problem's ``inputs`` that draws a tensor like ``value``, or with ``sizes`` instead of its own."""
+    return f"        {_drawn(value, sizes)},  # {identifier(label)}"
+
+
+def _drawn(value: Any, sizes: str) -> str:
+    """A torch expression that draws a tensor like ``value``; of ``sizes``, if given, where it has no gaps."""
     import torch
 
     value = value.detach()
@@ -54,28 +59,29 @@ def _drawn(value: Any) -> str:
         # The kernel is judged, timed and called as the operator is: with what was expanded, transposed or cut out.
         shape = (_extent(value),)
         laid_out = f".as_strided({tuple(value.shape)}, {value.stride()})"
+    text = sizes or str(shape)
     if value.dtype is torch.bool:
         share = float(value.float().mean()) if value.numel() else 0.5
-        drawn = f"torch.rand({shape}, generator=generator) < {share:.4f}"
+        drawn = f"torch.rand({text}, generator=generator) < {share:.4f}"
         return f"({drawn}){laid_out}" if laid_out else drawn
     ascends = value.ndim == 1 and value.numel() > 2 and bool((value[1:] >= value[:-1]).all())
     order = (".sort().values" if ascends else "") + laid_out
     if not value.dtype.is_floating_point:
         low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
-        return f"torch.randint({low}, {high + 1}, {shape}, generator=generator, dtype={value.dtype}){order}"
+        return f"torch.randint({low}, {high + 1}, {text}, generator=generator, dtype={value.dtype}){order}"
     # What an expanded tensor repeats is seen once.
     wide = value[tuple(slice(None) if step else 0 for step in value.stride())].double()
     # As masks have them: minus infinity, or the least number that there is.
     is_extreme = ~(wide.abs() <= torch.finfo(value.dtype).max / 4)
-    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, shape)}.to({value.dtype})"
+    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, text)}.to({value.dtype})"
     numbers = wide[is_extreme & ~wide.isnan()].unique().tolist()[:_EXTREMES]
     for extreme in (*numbers, *([math.nan] if bool(wide.isnan().any()) else [])):
         at = wide.isnan() if extreme != extreme else wide == extreme
-        drawn = f'torch.where({_pattern(at, shape)}, float("{extreme!r}"), {drawn})'
+        drawn = f'torch.where({_pattern(at, shape, text)}, float("{extreme!r}"), {drawn})'
     return f"{drawn}{order}"
 
 
-def _spread(numbers: Any, has_numbers: bool, shape: tuple[int, ...]) -> str:
+def _spread(numbers: Any, has_numbers: bool, shape: str) -> str:
     """Numbers of the range, or of the mean and deviation, of ``numbers``."""
     if has_numbers and not numbers.numel():
         return f"torch.zeros({shape})"
@@ -86,7 +92,7 @@ def _spread(numbers: Any, has_numbers: bool, shape: tuple[int, ...]) -> str:
     return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r})"
 
 
-def _pattern(at: Any, shape: tuple[int, ...]) -> str:
+def _pattern(at: Any, shape: tuple[int, ...], text: str) -> str:
     """Where a value stands: above or below a diagonal, as in causal masks, or as often as here."""
     import torch
 
@@ -96,8 +102,9 @@ def _pattern(at: Any, shape: tuple[int, ...]) -> str:
         for cut, diagonal in (("triu", at.shape[-1] - first), ("tril", last - at.shape[-2])):
             if torch.equal(at, getattr(everywhere, cut)(diagonal)):
                 flat = "" if tuple(at.shape) == shape else ".flatten()"
-                return f"torch.ones({tuple(at.shape)}, dtype=torch.bool).{cut}({diagonal}){flat}"
-    return f"torch.rand({shape}, generator=generator) < {float(at.double().mean()):.4f}"
+                own = text if tuple(at.shape) == shape else tuple(at.shape)
+                return f"torch.ones({own}, dtype=torch.bool).{cut}({diagonal}){flat}"
+    return f"torch.rand({text}, generator=generator) < {float(at.double().mean()):.4f}"
 
 
 def redrawn(tensors: Mapping[str, Any], seed: int) -> dict[str, Any]:
