@@ -119,6 +119,7 @@ def _symbolic(
     first: Traced, dynamic: Sequence[DynamicSize], sizes: tuple[int, ...], reference: Callable[..., Any] | None = None
 ) -> _Symbolic:
     """Trace the operator, or its ``reference``, with symbols for ``sizes``; 1 is no symbol, since it broadcasts."""
+    import sympy
     import torch
     from torch._dynamo.source import ConstantSource
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -165,16 +166,18 @@ def _symbolic(
     conditions = [guard.expr for guard in environment.guards]
     conditions += [each.expr for later in environment.deferred_runtime_asserts.values() for each in later]
     fixed = [(at, size) for at, size in enumerate(sizes) if size <= 1]
-    return _Symbolic(_operators(graph, len(fakes) + len(parameters)), symbols, fixed, conditions)
+    shared = {symbol: sympy.Symbol(dynamic[place].name, integer=True, positive=True) for symbol, place in symbols}
+    return _Symbolic(_operators(graph, len(fakes) + len(parameters), shared), symbols, fixed, conditions)
 
 
-def _operators(module: Any, held: int) -> list[Any]:
+def _operators(module: Any, held: int, shared: dict[Any, Any]) -> list[Any]:
     """The operators of a graph, each with its arguments and the shapes of its results; sizes as expressions.
 
     Args:
         module: the graph, whose first ``held`` arguments are inputs, parameters and buffers; constants follow, be they
             arguments or attributes.
         held: how many.
+        shared: by symbol the one that stands for the same size in every input.
     """
     import torch
     from torch.utils._pytree import tree_leaves
@@ -185,8 +188,11 @@ def _operators(module: Any, held: int) -> list[Any]:
 
     def argument(value: Any) -> str:
         if isinstance(value, torch.fx.Node):
-            return names.get(value) or str(value.meta["val"])
+            return names.get(value) or shown(value.meta["val"])
         return str(value)
+
+    def shown(size: Any) -> str:
+        return str(size.node.expr.xreplace(shared)) if isinstance(size, torch.SymInt) else str(size)
 
     def arguments(values: Any) -> str:
         return str(torch.fx.node.map_aggregate(values, argument))
@@ -202,7 +208,7 @@ def _operators(module: Any, held: int) -> list[Any]:
         elif node.target is torch.ops.aten.slice.Tensor and value.shape == node.args[0].meta["val"].shape:
             names[node] = names[node.args[0]]  # `x[:, None]` slices a symbol, and does not slice a number
         else:
-            results = [str(tuple(leaf.shape)) for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+            results = [[*map(shown, leaf.shape)] for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
             rows.append((str(node.target), arguments(node.args), arguments(node.kwargs), results))
             names[node] = f"result {len(rows)}"
     return rows
