@@ -312,9 +312,11 @@ def loaded(source: str, name: str) -> ModuleType:
 
 def _is_alike(value: Any, searched: Any) -> bool:
     """Whether two descriptions are the same but for a tensor's shape."""
-    if isinstance(value[0], torch.Size) and isinstance(searched[0], torch.Size):
-        return bool(value[1:3] == searched[1:3])
-    return bool(value == searched)
+    if value == searched:
+        return True
+    is_tensor = isinstance(value[0], torch.Size) and isinstance(searched[0], torch.Size)
+    # Other strides alone are another layout.
+    return is_tensor and value[0] != searched[0] and value[1:3] == searched[1:3] and type(value[3]) is type(searched[3])
 
 
 def _described(value: Any) -> Any:
