@@ -129,8 +129,10 @@ class SearchedCall:
             return result
         return tree_unflatten(tree_leaves(result), self.traced.structure)
 
-    def _left(self, reason: str) -> None:
+    def _left(self, reason: str) -> list[Any] | None:
+        """Count a call that is the operator's; there are no tensors for the kernel."""
         self.counts[f"operator: {reason}"] += 1
+        return None
 
     def _is_dynamic(self, inputs: list[Any]) -> bool:
         """Whether inputs, as :func:`_described`, differ from those searched only in sizes for which the kernel is."""

@@ -37,7 +37,7 @@ class _Symbolic:
 
     def unmet(self, sizes: Sequence[int]) -> Iterator[str]:
         """What does not hold at ``sizes``."""
-        import sympy
+        import sympy  # type: ignore[import-untyped]
 
         values = {symbol: sympy.Integer(sizes[place]) for symbol, place in self.symbols}
         yield from (f"size {size}" for place, size in self.fixed if sizes[place] != size)
@@ -53,7 +53,7 @@ class Coverage:
     symbolic: list[tuple[_Symbolic, _Symbolic]] = field(default_factory=list)
     """Traces of operator and text that are alike."""
 
-    def __contains__(self, sizes: tuple[int, ...]) -> bool:
+    def __contains__(self, sizes: Any) -> bool:
         return sizes in self.traced or any(
             all(next(trace.unmet(sizes), None) is None for trace in pair) for pair in self.symbolic
         )
