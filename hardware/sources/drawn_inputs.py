@@ -49,18 +49,26 @@ def inputs_text(tensors: Mapping[str, Any]) -> str:
     Raises:
         ProblemError: PyTorch draws none of the type of one.
     """
-    for label, value in tensors.items():
-        if not _DRAWN.fullmatch(str(value.dtype)):
-            raise ProblemError(
-                f"input {label!r} is of {value.dtype}, and PyTorch draws no numbers of that type: convert it before "
-                "the call, or write a problem file, whose `inputs()` gives the values (docs/problems.md)"
-            )
-    lines = [f"        {_drawn(value)},  # {identifier(label)}" for label, value in tensors.items()]
+    lines = [drawn_line(label, value) for label, value in tensors.items()]
     return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
 
 
-def _drawn(value: Any) -> str:
-    """A torch expression that draws a tensor like ``value``."""
+def drawn_line(label: str, value: Any, sizes: str = "") -> str:
+    """The line of a problem's ``inputs`` that draws a tensor like ``value``, or with ``sizes`` instead of its own.
+
+    Raises:
+        ProblemError: PyTorch draws none of its type.
+    """
+    if not _DRAWN.fullmatch(str(value.dtype)):
+        raise ProblemError(
+            f"input {label!r} is of {value.dtype}, and PyTorch draws no numbers of that type: convert it before "
+            "the call, or write a problem file, whose `inputs()` gives the values (docs/problems.md)"
+        )
+    return f"        {_drawn(value, sizes)},  # {identifier(label)}"
+
+
+def _drawn(value: Any, sizes: str) -> str:
+    """A torch expression that draws a tensor like ``value``; of ``sizes``, if given, where it has no gaps."""
     import torch
 
     value = value.detach()
@@ -69,27 +77,28 @@ def _drawn(value: Any) -> str:
         # The kernel is judged, timed and called as the operator is: with what was expanded, transposed or cut out.
         shape = (_extent(value),)
         laid_out = f".as_strided({tuple(value.shape)}, {value.stride()})"
+    text = sizes or str(shape)
     if value.dtype is torch.bool:
         share = float(value.float().mean()) if value.numel() else 0.5
-        drawn = f"torch.rand({shape}, generator=generator) < {share:.4f}"
+        drawn = f"torch.rand({text}, generator=generator) < {share:.4f}"
         return f"({drawn}){laid_out}" if laid_out else drawn
     if value.is_complex():
         # What is conjugated only when it is read has no parts to look at.
         parts = value.resolve_conj().to(torch.promote_types(value.dtype, torch.complex64))
-        drawn = f"torch.complex({_floats(parts.real, shape)}, {_floats(parts.imag, shape)})"
+        drawn = f"torch.complex({_floats(parts.real, shape, text)}, {_floats(parts.imag, shape, text)})"
         return f"{drawn}{'' if parts.dtype is value.dtype else f'.to({value.dtype})'}{laid_out}"
     if value.dtype.is_floating_point:
-        drawn = _floats(value, shape)
+        drawn = _floats(value, shape, text)
         sort = f".float().sort().values.to({value.dtype})" if value.dtype.itemsize == 1 else ".sort().values"
         return f"{drawn}{sort if _ascends(value.double()) else ''}{laid_out}"
-    return f"{_integers(value, shape)}{laid_out}"
+    return f"{_integers(value, text)}{laid_out}"
 
 
 def _ascends(numbers: Any) -> bool:
     return numbers.ndim == 1 and numbers.numel() > 2 and bool((numbers[1:] >= numbers[:-1]).all())
 
 
-def _integers(value: Any, shape: tuple[int, ...]) -> str:
+def _integers(value: Any, shape: str) -> str:
     """Integers of the range of ``value``. The generator draws signed ones, below the largest of 64 bits."""
     import torch
 
@@ -110,7 +119,7 @@ def _integers(value: Any, shape: tuple[int, ...]) -> str:
     return f"({drawn} ^ {_LEAST}).view({value.dtype})" if is_widest else f"{drawn}.to({value.dtype})"
 
 
-def _floats(value: Any, shape: tuple[int, ...]) -> str:
+def _floats(value: Any, shape: tuple[int, ...], text: str) -> str:
     """Numbers of the range, or of the mean and deviation, of ``value``, and infinities and NaN where it has them."""
     import torch
 
@@ -118,15 +127,15 @@ def _floats(value: Any, shape: tuple[int, ...]) -> str:
     wide = value[tuple(slice(None) if step else 0 for step in value.stride())].double()
     # As masks have them: minus infinity, or the least number that there is.
     is_extreme = ~(wide.abs() <= torch.finfo(value.dtype).max / 4)
-    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, shape, value.dtype)}.to({value.dtype})"
+    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, text, value.dtype)}.to({value.dtype})"
     numbers = wide[is_extreme & ~wide.isnan()].unique().tolist()[:_EXTREMES]
     for extreme in (*numbers, *([math.nan] if bool(wide.isnan().any()) else [])):
         at = wide.isnan() if extreme != extreme else wide == extreme
-        drawn = f'torch.where({_pattern(at, shape)}, float("{extreme!r}"), {drawn})'
+        drawn = f'torch.where({_pattern(at, shape, text)}, float("{extreme!r}"), {drawn})'
     return drawn
 
 
-def _spread(numbers: Any, has_numbers: bool, shape: tuple[int, ...], dtype: Any) -> str:
+def _spread(numbers: Any, has_numbers: bool, shape: str, dtype: Any) -> str:
     """Numbers of the range, or of the mean and deviation, of ``numbers``, none of them beyond ``dtype``."""
     import torch
 
@@ -144,7 +153,7 @@ def _spread(numbers: Any, has_numbers: bool, shape: tuple[int, ...], dtype: Any)
     return f"torch.randn({drawing}).mul({std!r}).add({mean!r}){ends}"
 
 
-def _pattern(at: Any, shape: tuple[int, ...]) -> str:
+def _pattern(at: Any, shape: tuple[int, ...], text: str) -> str:
     """Where a value stands: above or below a diagonal, as in causal masks, or as often as here."""
     import torch
 
@@ -154,8 +163,9 @@ def _pattern(at: Any, shape: tuple[int, ...]) -> str:
         for cut, diagonal in (("triu", at.shape[-1] - first), ("tril", last - at.shape[-2])):
             if torch.equal(at, getattr(everywhere, cut)(diagonal)):
                 flat = "" if tuple(at.shape) == shape else ".flatten()"
-                return f"torch.ones({tuple(at.shape)}, dtype=torch.bool).{cut}({diagonal}){flat}"
-    return f"torch.rand({shape}, generator=generator) < {float(at.double().mean()):.4f}"
+                own = text if tuple(at.shape) == shape else tuple(at.shape)
+                return f"torch.ones({own}, dtype=torch.bool).{cut}({diagonal}){flat}"
+    return f"torch.rand({text}, generator=generator) < {float(at.double().mean()):.4f}"
 
 
 def redrawn(tensors: Mapping[str, Any], seed: int) -> dict[str, Any]:

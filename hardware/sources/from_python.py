@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not, itemgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .call_arguments import by_place_and_name, flattened, is_structure, signature_of
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
+from .dynamic_shapes import DynamicSize
 from .kept_settings import LARGEST_ARRAYS, KeptTensor, bytes_of_arrays, kept, owned_by, version
 from .source_lines import place_of
 
@@ -60,6 +61,10 @@ class Traced:
     """Of the result, as ``torch.utils._pytree`` says it."""
     further: tuple[Mapping[str, Any], ...] = ()
     """Inputs of the other calls that it was traced with, each as :attr:`inputs`."""
+    dynamic: tuple[DynamicSize, ...] = ()
+    """Sizes that may be others."""
+    covered: Container[tuple[int, ...]] = ()
+    """The sizes, one for each of :attr:`dynamic`, at which the operator is known to be what the text says."""
 
     @property
     def calls(self) -> tuple[Mapping[str, Any], ...]:
@@ -69,7 +74,7 @@ class Traced:
     @property
     def parameters(self) -> tuple[Any, ...]:
         """What a kernel takes after the inputs, as it is now."""
-        held = _parameters(self.operator) if self.operator is not None else {}
+        held = parameters_of(self.operator) if self.operator is not None else {}
         return (*(held[name] for name in self.names), *self.constants)
 
 
@@ -102,7 +107,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
     _refuse_dropout(operator)
     _refuse_large_arrays(operator)
-    parameters = _parameters(operator)
+    parameters = parameters_of(operator)
     tensors = {label: value for label, value in zip(names, values, strict=True) if isinstance(value, torch.Tensor)}
 
     def flat(*args: Any) -> Any:
@@ -132,14 +137,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     structures: list[Any] = []
     refilled: list[bool] = []
-    before, contents = settings(operator), _contents(operator)
+    before, contents = settings(operator), contents_of(operator)
     try:
         graph = traced()
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
         # Without the tracer's own traceback: a hundred lines that end in this sentence.
         raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from None
     finally:
-        changed = _restored(operator, before, contents)
+        changed = restored(operator, before, contents)
     if changed:
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
@@ -165,7 +170,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         except Exception:  # noqa: BLE001 - whatever the user's code raises for numbers that nobody gave it
             is_fixed = False
         finally:
-            _restored(operator, before, contents)
+            restored(operator, before, contents)
         if not is_fixed:
             raise ProblemError(
                 f"{_label(operator)} has sizes that depend on the values of {' and '.join(by_values)}, and a kernel is "
@@ -243,7 +248,7 @@ def _reason(error: Exception) -> str:
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
     """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
-    before, contents = settings(operator), _contents(operator)
+    before, contents = settings(operator), contents_of(operator)
     try:
         for mode in (True, False) if before else ():
             for part in operator.modules():
@@ -253,7 +258,7 @@ def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> boo
     except Exception:  # noqa: BLE001 - whatever the user's code raises in a mode in which nobody called it
         return True
     finally:
-        _restored(operator, before, contents)
+        restored(operator, before, contents)
     return False
 
 
@@ -278,7 +283,7 @@ def is_held(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
 
 
-def _contents(operator: Any) -> list[tuple[Any, Any]]:
+def contents_of(operator: Any) -> list[tuple[Any, Any]]:
     """The lists and tensors among a module's attributes, each with what is in it."""
     import torch
 
@@ -289,7 +294,7 @@ def _contents(operator: Any) -> list[tuple[Any, Any]]:
     return lists + [(KeptTensor(value), copied(value.detach())) for value in values if type(value) is torch.Tensor]
 
 
-def _restored(
+def restored(
     operator: Any,
     before: Sequence[tuple[type, dict[str, Any]]],
     contents: Sequence[tuple[Any, Any]],
@@ -337,7 +342,8 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
     return list(named.values()), list(named)
 
 
-def _parameters(operator: Callable[..., Any]) -> dict[str, Any]:
+def parameters_of(operator: Callable[..., Any]) -> dict[str, Any]:
+    """A module's parameters and buffers by name, as a graph takes them; none for a function."""
     import torch
 
     if not isinstance(operator, torch.nn.Module):
