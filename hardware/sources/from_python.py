@@ -148,7 +148,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     if changed:
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
-            "make it a buffer, which a call may write"
+            f"{_instead(operator, changed)}"
         )
     if any(refilled):
         raise ProblemError(
@@ -195,6 +195,19 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     )
     parts = tuple(name for name, _ in module.named_modules()) if before else ()
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, parts, structures[0])
+
+
+def _instead(operator: Any, attribute: str) -> str:
+    """What to do about an attribute that a call changes."""
+    hooks = [hook for part in operator.modules() for hook in part._forward_pre_hooks.values()]
+    for hook in hooks:
+        package, _, function = type(hook).__module__.rpartition(".")
+        if package == "torch.nn.utils" and getattr(hook, "name", None) == attribute:
+            return (
+                f"{package}.{function} computes it anew in each call: call {package}.remove_{function} on that part, "
+                f"or make the module with {package}.parametrizations.{function}"
+            )
+    return "make it a buffer, which a call may write"
 
 
 def _refuse_dropout(operator: Any) -> None:
