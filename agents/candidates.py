@@ -1,11 +1,19 @@
-"""What every agent that runs a candidate needs first: its source, and its artifacts on this host."""
+"""What agents at the device have in common: a candidate's source, and its artifacts on this host."""
 
 import asyncio
 
 from ..bus import Bus
 from ..hardware.device import Device
 from ..schemas import CompileReport, KernelswarmError
-from .runtime import Work
+from .runtime import Agent, Work
+
+
+class DeviceAgent(Agent):
+    """A role that works on the pool's device, which is closed by who opened it."""
+
+    def __init__(self, device: Device, bus: Bus) -> None:
+        self._device = device
+        self._bus = bus
 
 
 async def source_of(work: Work) -> str:

@@ -3,21 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 
-from ..bus import Bus
-from ..hardware.device import Device
 from ..hardware.languages.assembly import language_in
 from ..schemas import CandidateChecked, CheckRequested, CompileReport, Event
+from .candidates import DeviceAgent
 from .runtime import Answer, Work
 
 
-class Checker:
+class Checker(DeviceAgent):
     """Compiles drafts and tries those that compile. It times nothing, and its inputs judge nobody."""
 
     role = "checker"
     consumes: tuple[type[Event], ...] = (CheckRequested,)
-
-    def __init__(self, device: Device, bus: Bus) -> None:
-        self._device = device
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Check one draft; one that its lease does not permit is refused by the dispatcher."""
@@ -36,6 +32,3 @@ class Checker:
         """Say that the step was abandoned."""
         report = CompileReport(ok=False, language=work.opened.language, compiler="", log=reason)
         return [Answer(CandidateChecked(compiled=report))]
-
-    async def close(self) -> None:
-        """Nothing of its own to release: the device is closed by who opened it."""

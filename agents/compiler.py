@@ -2,21 +2,16 @@
 
 from collections.abc import Sequence
 
-from ..bus import Bus
-from ..hardware.device import Device
 from ..schemas import CandidateCompiled, CandidateProposed, CompilationFailed, CompileReport, Event
+from .candidates import DeviceAgent
 from .runtime import Answer, Work
 
 
-class Compiler:
+class Compiler(DeviceAgent):
     """Compiles candidates and puts the artifacts where workers on other hosts find them."""
 
     role = "compiler"
     consumes: tuple[type[Event], ...] = (CandidateProposed,)
-
-    def __init__(self, device: Device, bus: Bus) -> None:
-        self._device = device
-        self._bus = bus
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Compile one candidate."""
@@ -33,6 +28,3 @@ class Compiler:
         """Say that the step was abandoned."""
         report = CompileReport(ok=False, language=work.opened.language, compiler="", log=reason)
         return [Answer(CompilationFailed(report=report, given_up=True))]
-
-    async def close(self) -> None:
-        """Nothing of its own to release: the device is closed by who opened it."""

@@ -19,10 +19,10 @@ from ..schemas import (
     TaskSubmitted,
 )
 from .lease_timers import LeaseTimers
-from .runtime import Answer, Work
+from .runtime import Agent, Answer, Work
 
 
-class Dispatcher:
+class Dispatcher(Agent):
     """Says what the session's tasks (:class:`.SessionTasks`) rule on each request. It decides nothing itself."""
 
     role = "dispatcher"

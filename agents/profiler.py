@@ -40,7 +40,7 @@ from ..schemas import (
     Timing,
     Verdict,
 )
-from .candidates import installed, source_of
+from .candidates import DeviceAgent, installed, source_of
 from .runtime import Answer, Work
 
 LEAST_SPEEDUP = 0.9
@@ -71,15 +71,14 @@ NO_WEIGHTS = ContractProperty(
 """Why a module that is judged as KernelBench judges it is no drop-in, and no win."""
 
 
-class Profiler:
+class Profiler(DeviceAgent):
     """Prepares the baselines when a session opens, then times candidates against them in interleaved runs."""
 
     role = "profiler"
     consumes: tuple[type[Event], ...] = (SessionOpened, CandidateVerified, ConfirmationPlanned)
 
     def __init__(self, device: Device, bus: Bus) -> None:
-        self._device = device
-        self._bus = bus
+        super().__init__(device, bus)
         self._logged_reasons: set[str] = set()
         """What profilers cannot do here, as far as it was said."""
 
@@ -189,9 +188,6 @@ class Profiler:
             return []
         report = ProfileReport(verdict=Verdict.harness_error, isolation="", evidence=Evidence(message=reason))
         return [Answer(_profile_event(report, isinstance(work.event, ConfirmationPlanned)))]
-
-    async def close(self) -> None:
-        """Nothing of its own to release."""
 
 
 def _wins(opened: SessionOpened, timing: Timing | None) -> bool:

@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -84,23 +84,22 @@ class Answer:
     node: str | None = None
 
 
-class Agent(Protocol):
-    """What a role must offer. Adding an agent means adding a file and naming it in ``agents/registry.py``."""
+class Agent:
+    """What a role offers. Adding an agent means adding a file and naming it in ``agents/registry.py``."""
 
     role: str
     consumes: tuple[type[Event], ...]
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Answer one event. An exception counts as a failed try, not as an answer."""
-        ...
+        raise NotImplementedError
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """What to say when the step failed on every try."""
-        ...
+        raise NotImplementedError
 
     async def close(self) -> None:
-        """Release what the agent holds."""
-        ...
+        """Release what the agent holds: nothing, but where one says otherwise."""
 
 
 Entry = tuple[int, Envelope, Event | None]

@@ -2,22 +2,16 @@
 
 from collections.abc import Sequence
 
-from ..bus import Bus
-from ..hardware.device import Device
 from ..schemas import CandidateCompiled, CandidateVerified, Event, Evidence, Verdict, VerificationFailed, VerifyReport
-from .candidates import installed, source_of
+from .candidates import DeviceAgent, installed, source_of
 from .runtime import Answer, Work
 
 
-class Verifier:
+class Verifier(DeviceAgent):
     """Runs candidates against the reference's float64 oracle, in processes apart."""
 
     role = "verifier"
     consumes: tuple[type[Event], ...] = (CandidateCompiled,)
-
-    def __init__(self, device: Device, bus: Bus) -> None:
-        self._device = device
-        self._bus = bus
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Verify one candidate."""
@@ -34,6 +28,3 @@ class Verifier:
         """Say that the step was abandoned."""
         report = VerifyReport(verdict=Verdict.harness_error, isolation="", evidence=Evidence(message=reason))
         return [Answer(VerificationFailed(report=report))]
-
-    async def close(self) -> None:
-        """Nothing of its own to release."""

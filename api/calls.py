@@ -3,6 +3,7 @@
 import inspect
 import operator as operators
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 from ..hardware.sources.call_arguments import by_place_and_name, defaults_of, flattened, is_structure, signature_of
 from ..hardware.sources.from_python import Traced, is_held
 from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_by
+from ..hardware.sources.source_lines import described
 
 _NONE = inspect.Parameter.empty
 """Default of an argument that has none."""
@@ -31,8 +33,10 @@ class SearchedCall:
     """Decides call by call whether the kernel may stand in for the operator that was traced.
 
     Only where everything is as it was searched: shapes, types, devices and layouts of the inputs, numbers among them,
-    the module's modes, attributes, parts and what they do; and where nobody wants gradients, which the operator itself
-    gives, or to see the calls of its parts. ``torch.jit.trace`` and ``torch.compile`` get the operator as well.
+    the module's modes, attributes, parts and what they do. Sizes that were searched as dynamic may be any of their
+    range at which the operator is known to be the traced one (:attr:`Traced.covered`). And only where nobody wants
+    gradients, which the operator itself gives, or to see the calls of its parts. ``torch.jit.trace`` and
+    ``torch.compile`` get the operator as well.
     """
 
     def __init__(self, traced: Traced, kernel: Callable[..., Any]) -> None:
@@ -46,6 +50,14 @@ class SearchedCall:
         )
         self._inputs = [[_described(value) for value in inputs.values()] for inputs in traced.calls]
         self._places = [at for at, value in enumerate(traced.inputs.values()) if isinstance(value, torch.Tensor)]
+        order = {name: place for place, name in enumerate(traced.inputs)}
+        self._dynamic = [
+            (order[name], axis, number) for number, size in enumerate(traced.dynamic) for name, axis in size.places
+        ]
+        self._accepted_sizes: dict[tuple[int, ...], bool] = {}
+        self._has_warned = False
+        self.counts: Counter[str] = Counter()
+        """Calls that the kernel computed, and those that the operator did, by why. Not those that torch traced."""
         self._parameters = [_described(value) for value in traced.parameters[: len(traced.names)]]
         self._forwards = [(kind, getattr(kind, "forward", None)) for kind in {kind for kind, _ in traced.settings}]
         self._accepted: WeakKeyDictionary[torch.nn.Module, _State] = WeakKeyDictionary()
@@ -66,28 +78,31 @@ class SearchedCall:
         if _is_compiling() or _is_tracing() or _peek_transform() is not None:
             return None
         if _has_autocast() or _function_modes() or _dispatch_modes():
-            return None  # the file's reference is a trace of a call without them
+            return self._left("autocast or a mode of torch")  # the file's reference is a trace of a call without them
         if module is None:
             return self.taken([], arguments, named)
         state = self._accepted.get(module)
         if state is None or state.is_changed():
-            if difference(module, self.traced):
-                return None
+            if reason := difference(module, self.traced):
+                return self._left(f"another module: {reason}")
             state = self._accepted[module] = _State(module, self.traced)
-        return None if self._is_watched() else self.taken(state.held(), arguments, named)
+        return self._left("hooks") if self._is_watched() else self.taken(state.held(), arguments, named)
 
     def taken(self, held: list[Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any] | None:
         """As :meth:`tensors`, of a module that has the parameters and buffers ``held`` and is else as searched."""
         values = self._values(arguments, named)
-        if values is None or [_described(value) for value in values] not in self._inputs:
-            return None
+        if values is None:
+            return self._left("other inputs")
+        inputs = [_described(value) for value in values]
+        if inputs not in self._inputs and not self._is_dynamic(inputs):
+            return self._left(self._mismatch(inputs))
         if [_described(value) for value in held] != self._parameters:
-            return None
+            return self._left("other parameters")
         tensors = [values[at] for at in self._places] + held
         if torch.is_grad_enabled():
             for tensor in tensors:
                 if tensor.requires_grad:
-                    return None
+                    return self._left("gradients")
         return tensors
 
     def result(self, tensors: list[Any], operator: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
@@ -96,9 +111,12 @@ class SearchedCall:
         Where the operator can compute the call, the kernel's error is a warning: it may need a compiler.
         """
         try:
-            return self.computed(tensors)
+            result = self.computed(tensors)
+            self.counts["kernel"] += 1
+            return result
         except ERRORS_OF_INPUTS as error:
             reason = f"{type(error).__name__}: {error}"
+        self._left("errors of the kernel")
         result = operator(*arguments, **named)
         message = f"the operator computed a call because its kernel could not: {reason}"
         warnings.warn(message, RuntimeWarning, stacklevel=3)
@@ -110,6 +128,50 @@ class SearchedCall:
         if self.traced.structure is None or isinstance(result, torch.Tensor) or type(result) is self._flat:
             return result
         return tree_unflatten(tree_leaves(result), self.traced.structure)
+
+    def _left(self, reason: str) -> list[Any] | None:
+        """Count a call that is the operator's; there are no tensors for the kernel."""
+        self.counts[f"operator: {reason}"] += 1
+        return None
+
+    def _is_dynamic(self, inputs: list[Any]) -> bool:
+        """Whether inputs, as :func:`_described`, differ from those searched only in sizes for which the kernel is."""
+        if not self._dynamic:
+            return False
+        searched, sizes = list(self._inputs[0]), [0] * len(self.traced.dynamic)
+        for place, axis, at in self._dynamic:
+            shape = inputs[place][0]
+            if not isinstance(shape, torch.Size) or len(shape) <= axis or sizes[at] not in (0, shape[axis]):
+                return False
+            sizes[at] = size = shape[axis]
+            own, *others = searched[place]
+            searched[place] = ((*own[:axis], size, *own[axis + 1 :]), *others)
+        if inputs != searched:
+            return False
+        key = tuple(sizes)
+        accepted = self._accepted_sizes.get(key)
+        if accepted is None:
+            is_within = all(each.low <= size <= each.high for each, size in zip(self.traced.dynamic, key, strict=True))
+            accepted = self._accepted_sizes[key] = is_within and key in self.traced.covered
+        return accepted
+
+    def _mismatch(self, inputs: list[Any]) -> str:
+        """Why a call is not the one that was searched; the first one that differs in shapes alone is a warning."""
+        shapes = [(at, each[0]) for at, each in enumerate(inputs) if isinstance(each[0], torch.Size)]
+        if not any(all(map(_is_alike, inputs, searched)) for searched in self._inputs):
+            return "other inputs"
+        if not self._has_warned:
+            self._has_warned = True
+            names = list(self.traced.inputs)
+            shown = "; ".join(f"{names[at]} is {tuple(shape)}" for at, shape in shapes)
+            warnings.warn(
+                f"{described(self.traced.operator)} computes calls itself whose shapes the kernel was not searched for "
+                f"({shown}): search with `dynamic_shapes`, or with several calls (docs/commands.md). `calls` of the "
+                "result counts them; this is said once",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return "other shapes"
 
     def _is_watched(self) -> bool:
         """Whether somebody asked to see the calls of every module, or has replaced what one of its classes does."""
@@ -248,6 +310,15 @@ def loaded(source: str, name: str) -> ModuleType:
     module = ModuleType(f"kernelswarm_best_{name.replace('-', '_')}")
     exec(compile(source, f"<kernelswarm {name}>", "exec"), module.__dict__)
     return module
+
+
+def _is_alike(value: Any, searched: Any) -> bool:
+    """Whether two descriptions are the same but for a tensor's shape."""
+    if value == searched:
+        return True
+    is_tensor = isinstance(value[0], torch.Size) and isinstance(searched[0], torch.Size)
+    # Other strides alone are another layout.
+    return is_tensor and value[0] != searched[0] and value[1:3] == searched[1:3] and type(value[3]) is type(searched[3])
 
 
 def _described(value: Any) -> Any:

@@ -11,7 +11,8 @@ from ..hardware.pools.pool_files import find_pool
 from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
 from ..sessions.results import Evaluation, evaluation_of
-from ..sessions.search import search_context, session_on
+from ..sessions.search import session_on
+from ..sessions.search_context import search_context
 from ..sessions.search_options import SearchOptions
 from .progress import progress, step_text
 from .questions import blocking

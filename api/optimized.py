@@ -79,6 +79,11 @@ class Optimized:
         return kernel
 
     @property
+    def calls(self) -> dict[str, int]:
+        """How many calls the kernel computed in this process, and how many the operator itself did, by why."""
+        return dict(self._call.counts) if self.file and self.traced.operator is not None else {}
+
+    @property
     def module(self) -> Any:
         """:attr:`kernel` as an ``nn.Module``: it shares the parameters and buffers of the module that was searched.
 

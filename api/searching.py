@@ -9,7 +9,8 @@ from typing import Any, Unpack
 
 from .. import store
 from ..bus import asked_bus
-from ..hardware.sources.from_python import Traced, trace
+from ..hardware.sources.dynamic_shapes import DynamicShapes
+from ..hardware.sources.from_python import Traced
 from ..hardware.sources.problem_files import load_problem
 from ..hardware.sources.random_state import random_state_kept
 from ..hardware.sources.several_calls import trace_calls
@@ -36,6 +37,7 @@ def optimize(
     inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
     weights: Sequence[float] = (),
+    dynamic_shapes: DynamicShapes | None = None,
     pool: str = "cpu",
     nats: str = "",
     home: Path | None = None,
@@ -53,6 +55,9 @@ def optimize(
         inputs: its arguments, by position or by name; not with a path. A list of several such, ``[[x], [y]]``: calls
             that are all timed. The speedup is the geometric mean over them, and the kernel is for each of them.
         weights: of the calls in that mean; by default all are alike.
+        dynamic_shapes: sizes for which the kernel is as well, each with its range, as ``torch.export`` spells them:
+            ``{"x": {0: torch.export.Dim("batch", min=1, max=64)}}``. Kernels have to be right at both ends and between;
+            they are timed with ``inputs`` alone. Calls of other sizes go to the operator.
         pool: hardware pool.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
@@ -65,7 +70,7 @@ def optimize(
         BusError: the cluster cannot be reached.
     """
     options = SearchOptions(**given(choices))
-    traced = problem_of(operator, inputs, weights)
+    traced = problem_of(operator, inputs, weights, dynamic_shapes)
     return blocking(_search(traced, pool, options, home or kernelswarm_home(), nats, on_notice))
 
 
@@ -224,10 +229,11 @@ def problem_of(
     operator: Callable[..., Any] | str | Path,
     inputs: Sequence[Any] | Mapping[str, Any] | None,
     weights: Sequence[float] = (),
+    dynamic_shapes: DynamicShapes | None = None,
 ) -> Traced:
     if isinstance(operator, str | Path):
-        if inputs is not None:
-            raise InputError("a problem file draws its own inputs: leave `inputs` out")
+        if inputs is not None or dynamic_shapes:
+            raise InputError("a problem file draws its own inputs: leave `inputs` and `dynamic_shapes` out")
         return Traced(load_problem(Path(operator)))
     if not callable(operator):
         raise InputError(f"the operator is a {type(operator).__name__}: give a function, a module, or a problem file")
@@ -243,7 +249,7 @@ def problem_of(
         raise InputError("`weights` are of several calls: give `inputs` as a list of their arguments, [[x], [y]]")
     with random_state_kept():
         _give_sizes(operator, calls[0] if calls else inputs)
-        return trace_calls(operator, calls, weights) if calls else trace(operator, inputs)
+        return trace_calls(operator, calls or [inputs], weights, dynamic_shapes)
 
 
 def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from types import TracebackType
 
 from nats.js.api import ConsumerConfig
 
-from ..schemas import Artifact, Envelope, Event, SessionClosed, event_tag
+from ..schemas import Artifact, Envelope, Event
 from ..schemas.presence import WorkerPresence
 from . import rpc
 from .artifacts import Artifacts
@@ -20,7 +20,7 @@ from .publisher import Publisher
 from .reader import Reader, Tail, read_until
 from .round_robin import RoundRobin
 from .stream import SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
-from .subjects import ANY, durable_name, role_filters, session_filter, session_of
+from .subjects import ANY, durable_name, role_filters, session_filter
 
 
 class Bus:
@@ -163,20 +163,11 @@ class Bus:
 
     async def open_sessions(self, kind: type[Event]) -> list[str]:
         """Sessions of any pool that are not closed and in which a ``kind`` was said, the newest last."""
-        reader = Reader(self._link, role_filters(ANY, [kind, SessionClosed]), 0, headers_only=True)
-        closing = event_tag(SessionClosed).replace(".", "-")
-        sessions: dict[str, None] = {}
-        closed: set[str] = set()
+        index = OpenSessionIndex(self._link, ANY, kind)
         try:
-            while (message := await reader.message(live=False)) is not None:
-                session, tag = session_of(message.subject)
-                if tag == closing:
-                    closed.add(session)
-                else:
-                    sessions[session] = None
+            return await index.sessions(follow=False)
         finally:
-            await reader.stop()
-        return [session for session in sessions if session not in closed]
+            await index.aclose()
 
     async def request(self, name: str, payload: bytes, timeout: float) -> bytes:
         """Ask whoever serves ``name``; errors as :func:`kernelswarm.bus.rpc.request`."""

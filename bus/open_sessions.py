@@ -1,27 +1,28 @@
-"""The sessions of a pool that are open, as far as this process has heard."""
+"""The sessions that are open, as far as this process has heard."""
 
 import asyncio
 import contextlib
 
-from ..schemas import BusError, SessionClosed, SessionOpened, event_tag
+from ..schemas import BusError, Event, SessionClosed, SessionOpened, event_tag
 from .link import Link
 from .reader import Reader
 from .subjects import role_filters, session_of
 
 
 class OpenSessionIndex:
-    """Follows openings and closings of one pool, by their headers alone; shared by all workers of a connection."""
+    """Follows openings and closings of a pool by their headers alone; workers of a connection share it."""
 
-    def __init__(self, link: Link, pool: str) -> None:
-        self._reader = Reader(link, role_filters(pool, [SessionOpened, SessionClosed]), 0, headers_only=True)
+    def __init__(self, link: Link, pool: str, kind: type[Event] = SessionOpened) -> None:
+        """Of the pool's sessions it has those in which a ``kind`` was said."""
+        self._reader = Reader(link, role_filters(pool, [kind, SessionClosed]), 0, headers_only=True)
         self._open: dict[str, None] = {}
         self._closed: set[str] = set()
         self._closing = event_tag(SessionClosed).replace(".", "-")
         self._starting = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
 
-    async def sessions(self) -> list[str]:
-        """Sessions that were opened and not closed.
+    async def sessions(self, *, follow: bool = True) -> list[str]:
+        """Sessions that were opened and not closed, the newest last; ``follow``: be up to date when asked again.
 
         Raises:
             BusError: the server stays away, or refuses.
@@ -30,6 +31,7 @@ class OpenSessionIndex:
             if self._following is None:
                 while await self._next(live=False):
                     pass
+            if self._following is None and follow:
                 self._following = asyncio.create_task(self._follow(), name="open-session-index")
         return list(self._open)
 

@@ -32,6 +32,10 @@ async def follow(search: Search, display: Spectator, interrupts: Interrupts) -> 
                     display.say(text)
             if search.graph.baselines is None and search.awaits_baselines and not stop_tasks:
                 display.say(without_baselines(search.graph.opened, search.seconds))
+    except asyncio.CancelledError:
+        if search.graph.closed is None:
+            display.say(f"session {search.session} stays open: kernelswarm resume {search.session} goes on with it")
+        raise
     finally:
         watching_workers.cancel()
         await asyncio.wait([watching_workers])

@@ -67,7 +67,10 @@ class Library:
             return paths[path]
         near = difflib.get_close_matches(path, paths, n=1, cutoff=0.3)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"no document {path!r} is there for pool {self.pool}{hint}")
+        raise InputError(
+            f"no document {path!r} is there for pool {self.pool}"
+            f"{hint or f'; `kernelswarm knowledge list --pool {self.pool}` names them'}"
+        )
 
     def constraints(self, language: str) -> tuple[Document, ...]:
         """The rules that hold for every candidate in ``language`` here, by path."""

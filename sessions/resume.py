@@ -173,6 +173,7 @@ async def resuming(
                 )
             )
         search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
+        search.leave = workers.aclose if swarm is not None else None
         if swarm is not None and device is not None:
             search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
             search.notify_of_others = device.notify_of_others

@@ -3,53 +3,46 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
 
 import structlog
 
 from ..agents.ancestors import reader
 from ..agents.distiller import lesson
 from ..agents.registry import ALL_ROLES, ROLES, widened
-from ..agents.synthesizer.authors import check_authors, check_prices
+from ..agents.synthesizer.authors import asks_a_model, check_authors, check_prices
 from ..agents.synthesizer.backend import GIVEN
 from ..bus import Bus
 from ..graph.inheritance import LoggedEvent, inherited_at
 from ..graph.session_graph import SearchGraph
-from ..hardware.device import Device
-from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
     DEADLINE,
     REFERENCE_DIED,
     Envelope,
     Event,
-    HardwareFacts,
     InputError,
     Origin,
-    Pool,
     Problem,
-    ProblemFacts,
     SessionClosed,
     SkillDistilled,
 )
-from ..store import check_usable, wait_recorded
+from ..store import wait_recorded
 from .adaptation import Target
 from .concurrency import kept_busy
-from .connection import Joined, joined_bus
 from .orphaned import left_alone, orphaned_session
 from .results import SearchResult, result_of
+from .search_context import SearchContext, search_context
 from .search_options import SearchOptions
 from .seed import seeding
 from .session import new_session_id, open_session, request_stop
 from .skills import skills_for
 from .swarm import Swarm, serving
 from .timer import idle_limit, timed
-from .validation import validated
 from .worker_availability import watch_availability
 
 SKILL_WAIT_S = 60.0
@@ -90,6 +83,8 @@ class Search:
         """Has somebody told when its device has no memory left for it."""
         self.notify_of_others: Callable[[Callable[[str], None]], None] = lambda _: None
         """Has somebody told, once, that another session uses its device."""
+        self.leave: Callable[[], Awaitable[None]] | None = None
+        """Ends the workers that serve it here; None where nobody does."""
         self.wants_baselines = True
         """Whether the baselines of a search in which nothing was timed are worth waiting for."""
         self.notes: tuple[str, ...] = ()
@@ -126,7 +121,7 @@ class Search:
                     if self._unserved:
                         why = self.graph.stop.reason if self.graph.stop else "minutes"
                         raise orphaned_session(self.session, why, self._pool, self._unserved, self._bus.url) from None
-                    return
+                    break
                 finally:
                     self._waiting = None
                 event = envelope.event()
@@ -141,7 +136,21 @@ class Search:
                     wait_s = BASELINES_WAIT_S if self.awaits_baselines else self._skill_wait_s
                     self._deadline = asyncio.get_running_loop().time() + wait_s
                 if self.graph.closed is not None and not self._is_incomplete(self.graph.closed):
-                    return
+                    break
+        async for late in self._cut_off_requests():
+            yield late
+
+    async def _cut_off_requests(self) -> AsyncIterator[tuple[Envelope, Event]]:
+        """What models were asked and was cut off with the workers: it was paid for, as the result says."""
+        opened = self.graph.opened
+        if self.leave is None or opened is None or not (asks_a_model(opened.synthesizer) or opened.roles):
+            return
+        await self.leave()
+        for seq, envelope in await self._bus.history(self.session, after=self.seen):
+            self.seen, event = seq, envelope.event()
+            if event is not None:
+                self.graph.apply(envelope, event)
+                yield envelope, event
 
     @property
     def awaits_baselines(self) -> bool:
@@ -240,21 +249,6 @@ class Search:
         return result_of(self.graph, self._pool, seconds, path)
 
 
-class SearchContext(NamedTuple):
-    """What the sessions of one problem on one pool stand on, made once however many are opened."""
-
-    problem: Problem
-    facts: ProblemFacts
-    pool: Pool
-    hardware: HardwareFacts
-    device: Device
-    """Holds the reference, its cases and the baselines."""
-    joined: Joined
-    home: Path
-    nats: str
-    """URL of the cluster; empty for a server of our own."""
-
-
 @asynccontextmanager
 async def searching(
     problem: Problem,
@@ -294,42 +288,6 @@ async def searching(
         session_on(context, options, roles=roles, origin=origin, began=began) as search,
     ):
         yield search
-
-
-@asynccontextmanager
-async def search_context(
-    problem: Problem,
-    pool: Pool,
-    *,
-    home: Path,
-    nats: str = "",
-    profilers: bool = True,
-    on_notice: Callable[[str], None] = lambda _: None,
-    minutes: float | None = None,
-    began: float | None = None,
-) -> AsyncIterator[SearchContext]:
-    """Look at the hardware, validate ``problem`` and join a bus: what comes before a session.
-
-    Without ``profilers`` none is started here: a session that uses them starts them itself. Validation ends with the
-    ``minutes`` of that session, which began at ``began`` on the monotonic clock.
-
-    Raises:
-        InputError: the problem or the pool cannot be used.
-        StoreError: the log of ``home`` cannot be used.
-        BusError: the bus cannot be reached.
-    """
-    if not nats:
-        await check_usable(home)
-    on_notice(f"looking at the hardware of pool {pool.name}")
-    hardware = await asyncio.to_thread(detect, pool, home)
-    async with Device(pool, hardware, home, background=True) as device:
-        if profilers:
-            device.prepare_profilers()
-        on_notice(f"validating {problem.name}: importing, checking, capturing")
-        facts = await validated(device, problem, minutes, began)
-        on_notice("starting the bus")
-        async with joined_bus(home, nats, on_notice) as joined:
-            yield SearchContext(problem, facts, pool, hardware, device, joined, home, nats)
 
 
 @asynccontextmanager
@@ -386,6 +344,7 @@ async def session_on(
             version=version("kernelswarm"),
         )
         search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
+        search.leave = workers.aclose if swarm is not None else None
         search.notes = seeds.notes
         search.notify_of_memory = lambda notice: device.memory.notify(problem, notice)
         search.notify_of_others = device.notify_of_others

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+from msgspec import structs
+
 from .. import store
 from ..bus import Bus
 from ..knowledge import Likeness, Winner, diverse, likeness, structure_of
@@ -90,20 +93,8 @@ def _chosen(winners: Sequence[Winner], target: Target, limit: int) -> Seeding:
 
 
 def _kernel(kernel: AdaptedKernel) -> SeedKernel:
-    winner = kernel.winner
-    return SeedKernel(
-        session=winner.session,
-        node=winner.node,
-        problem=winner.problem,
-        source=winner.source,
-        sha256=winner.sha256,
-        language=winner.language,
-        backend=winner.backend,
-        recipe=winner.recipe,
-        similarity=winner.similarity,
-        speedup=winner.speedup,
-        adapted=kernel.adapted,
-    )
+    seed = msgspec.convert(kernel.winner, SeedKernel, from_attributes=True)
+    return structs.replace(seed, adapted=kernel.adapted)
 
 
 def _note(kernel: AdaptedKernel) -> str:
@@ -156,19 +147,12 @@ async def _winners(
 
 
 def _winner(row: WinnerRow, problem: SearchedProblem, like: Likeness) -> Winner:
+    measured = structs.asdict(row) | {
+        "branch": f"{row.session}/{row.branch}",
+        "bottleneck": row.bottleneck or "",
+    }
     return Winner(
-        session=row.session,
-        node=row.node,
-        source=row.source,
-        sha256=row.sha256,
-        language=row.language,
-        backend=row.backend,
-        recipe=row.recipe,
-        branch=f"{row.session}/{row.branch}",
-        bottleneck=row.bottleneck or "",
-        speedup=row.speedup,
-        low=row.low,
-        confirmed=row.confirmed,
+        **measured,
         problem=problem.problem,
         problem_sha256=problem.sha256,
         platform=problem.platform,

@@ -100,6 +100,8 @@ async def open_session(
         heeds_authors=True,
         tells_bandwidths=True,
         structures_answers=True,
+        heeds_interrupts=True,
+        explains_losses=True,
         trial_nodes=FAILURES_ALIKE if len(options.authors) == 1 and asks_a_model(options.synthesizer) else 0,
         spent_s=round(spent_s, 1),
         version=version,

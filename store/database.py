@@ -221,6 +221,18 @@ def _upgrade(con: duckdb.DuckDBPyConnection, contents: Contents) -> None:
     con.execute("CHECKPOINT")
 
 
+def is_database(path: Path) -> bool:
+    """Whether a file begins as those of DuckDB do, which opens others, too: of SQLite, of JSON. True where that cannot
+    be seen."""
+    try:
+        with path.open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except IsADirectoryError:
+        return False
+    except OSError:
+        return True
+
+
 def is_cut(message: str) -> bool:
     """Whether DuckDB speaks of a file that lost pieces, or holds others."""
     return any(words in message for words in ("Could not read enough bytes", "Corrupt database file", "checksum"))
@@ -236,7 +248,7 @@ def _sentence(path: Path, message: str, *, opened: bool) -> StoreError:
         holder = _HOLDER.search(message)
         who = f"process {holder[1]}" if holder else "this process"
         return LogBusyError(f"The log at {path} is in use by {who}; try again when that is done.")
-    if "not a valid DuckDB database" in message:
+    if "not a valid DuckDB database" in message or not is_database(path):
         return StoreError(
             f"{path} is not a log of kernelswarm: move it away, or use another home. "
             f"If it was one, its beginning was overwritten: then {_WAYS_OUT}"

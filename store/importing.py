@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..schemas import InputError, Schema
 from .chain import COLUMNS, Row
+from .database import is_database
 from .export.events import EVENTS_FILE, read_events, read_manifest
 from .location import log_path
 from .log import Log
@@ -49,6 +50,11 @@ class _Source:
             raise InputError(f"there is no {path}: name a log file, or a folder made by `export --format events`")
         elif path.suffix == Path(EVENTS_FILE).suffix:
             raise InputError(f"{path} is no log file: name the folder that holds it, made by `export --format events`")
+        elif not is_database(path):
+            raise InputError(
+                f"{path} is no log file: name one (`kernelswarm log path`), or a folder made by "
+                "`export --format events`"
+            )
         else:
             self._log = Log.open(path, read_only=True)
 

@@ -14,13 +14,13 @@ from ...schemas import (
     Verdict,
     VerificationFailed,
 )
-from ..consulting import Adviser, consult
+from ..consulting import AdvisedAgent, consult
 from ..runtime import Answer, Work
 from .by_model import consultation
 from .diagnose import diagnose
 
 
-class Analyst:
+class Analyst(AdvisedAgent):
     """Diagnoses success and failure alike, so that the planner always hears of a node. It reads events only.
 
     Where the session names a model for it, that is asked as well; the rules stay the fallback.
@@ -34,10 +34,6 @@ class Analyst:
         VerificationFailed,
         ProfilingFailed,
     )
-
-    def __init__(self, adviser: Adviser | None = None) -> None:
-        """Without ``adviser`` its rules decide."""
-        self._adviser = adviser
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Diagnose one node."""
@@ -62,8 +58,3 @@ class Analyst:
                 )
             )
         ]
-
-    async def close(self) -> None:
-        """Close the connections to models."""
-        if self._adviser is not None:
-            await self._adviser.close()

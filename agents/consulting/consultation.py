@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...schemas import ModelCalled, RoleDecided, RoleModel, Schema
-from ..runtime import Answer, Work
+from ..runtime import Agent, Answer, Work
 
 ROUNDS = 2
 """Answers of a model that are read; an unusable first one is said to be so."""
@@ -82,6 +82,19 @@ class Adviser(Protocol):
     async def close(self) -> None:
         """Close the connections."""
         ...
+
+
+class AdvisedAgent(Agent):
+    """A role that asks a model where the session names one for it."""
+
+    def __init__(self, adviser: Adviser | None = None) -> None:
+        """Without ``adviser`` the rules decide."""
+        self._adviser = adviser
+
+    async def close(self) -> None:
+        """Close the connections to models."""
+        if self._adviser is not None:
+            await self._adviser.close()
 
 
 async def consult(

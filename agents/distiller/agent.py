@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 
 from ...schemas import Event, SessionClosed
-from ..consulting import Adviser, consult
+from ..consulting import AdvisedAgent, consult
 from ..runtime import Answer, Work
 from .by_model import consultation
 from .lesson import lesson
 
 
-class Distiller:
+class Distiller(AdvisedAgent):
     """Writes a skill with its evidence from every session that timed something. It reads events only.
 
     Where the session names a model for it, that adds what it makes of the session; the rules' skill stands in any case.
@@ -18,10 +18,6 @@ class Distiller:
 
     role = "distiller"
     consumes: tuple[type[Event], ...] = (SessionClosed,)
-
-    def __init__(self, adviser: Adviser | None = None) -> None:
-        """Without ``adviser`` its rules write the skill."""
-        self._adviser = adviser
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Distill one session; one without a correct candidate teaches nothing yet."""
@@ -38,8 +34,3 @@ class Distiller:
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """A skill that cannot be written is not written; the session stands without it."""
         return []
-
-    async def close(self) -> None:
-        """Close the connections to models."""
-        if self._adviser is not None:
-            await self._adviser.close()

@@ -18,7 +18,8 @@ from ...schemas import (
     SessionOpened,
     StopRequested,
 )
-from ..consulting import Adviser, consult, settled
+from ..consulting import AdvisedAgent, consult, settled
+from ..consulting.consultation import Adviser
 from ..runtime import Answer, LatestUsed, Work
 from .by_model import consultation
 from .inheriting import begun
@@ -35,7 +36,7 @@ class _Fold:
     events: int = 0
 
 
-class Planner:
+class Planner(AdvisedAgent):
     """Decides where the search goes. Any number of planners may serve a pool: each folds the same log."""
 
     role = "planner"
@@ -43,7 +44,7 @@ class Planner:
 
     def __init__(self, adviser: Adviser | None = None) -> None:
         """Without ``adviser`` the policy decides."""
-        self._adviser = adviser
+        super().__init__(adviser)
         self._folds: LatestUsed[list[_Fold]] = LatestUsed(list)
 
     async def handle(self, work: Work) -> Sequence[Answer]:
@@ -73,8 +74,3 @@ class Planner:
         if isinstance(work.event, ChoicesOffered):
             return [Answer(event) for event in settled(consultation(work.graph, work.event), (), reason)]
         return [Answer(SessionClosed(reason="failed", detail=reason), "")]
-
-    async def close(self) -> None:
-        """Close the connections to models."""
-        if self._adviser is not None:
-            await self._adviser.close()

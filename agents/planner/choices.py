@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from random import Random
 
+import msgspec
+
 from ...schemas import ChoiceMade, ChoicesOffered, NodeChoice, SessionOpened
 from .policies import Choice
 from .state import Offer, PlannerState
@@ -32,16 +34,7 @@ def offer(state: PlannerState, choices: list[Choice], number: int, draw: int) ->
     state.offer = Offer(
         number=number,
         draw=draw,
-        choices=tuple(
-            NodeChoice(
-                parent=choice.parent,
-                intent=choice.intent,
-                memory=choice.memory,
-                advice=choice.advice,
-                second=choice.second,
-            )
-            for choice in choices
-        ),
+        choices=tuple(msgspec.convert(choices, list[NodeChoice], from_attributes=True)),
     )
     return ChoicesOffered(number=number, choices=state.offer.choices)
 

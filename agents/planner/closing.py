@@ -7,6 +7,7 @@ from functools import partial
 from ...schemas import Interval, SessionClosed, SessionOpened
 from ...schemas.pool import BASELINE_NAMES
 from .state import PlannedNode, PlannerState
+from .ways_out import deciding, verdict_of, ways_out
 
 Worth = Callable[[Interval], float]
 """What a speedup counts as: :meth:`.SessionOpened.worth`."""
@@ -39,7 +40,7 @@ def closing(state: PlannerState) -> SessionClosed:
         candidates=len(state.own()),
         correct=len(correct),
         wins=wins,
-        detail=_sentence(best, win, state.opened),
+        detail=_sentence(best, win, state.opened, state.finishing or "budget"),
     )
 
 
@@ -98,7 +99,15 @@ _PROCESSOR = _Words("by the judge", "in ordinary processes", "was not timed in o
 _ACCELERATOR = _Words("on the device", "as a call", "was not timed as a call")
 
 
-def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None) -> str:
+def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None, reason: str) -> str:
+    sentence = _result(best, win, opened)
+    if win or best is None or best.speedup is None or opened is None or not opened.explains_losses:
+        return sentence
+    decided = None if best.obstacle or best.is_win else deciding(best)
+    return "; ".join(filter(None, [sentence, ways_out(opened, reason, decided)]))
+
+
+def _result(best: PlannedNode | None, win: bool, opened: SessionOpened | None) -> str:
     if best is None or best.speedup is None:
         return "no win found: no candidate was right"
     baseline = opened.against if opened else "best"
@@ -122,6 +131,8 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         missing = f"; each number is against the baseline that was the fastest there{missing}"
     if worst := best.worst_shape:
         missing = f"; the worst of its {len(best.shapes)} shapes is {worst[0]}: {worst[1]}{missing}"
+    if not win and opened and opened.explains_losses:
+        return f"no win found: {_lost(best, words, over, opened)}{missing}"
     if not win:
         stands = "'s time is" if reported.is_noise else " stands at"
         # Older sessions confirmed it whatever that took.
@@ -130,6 +141,24 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         return f"no win found: the best candidate{stands} {over(reported, _against(best))}{beside}{surely}{missing}"
     surely = "" if best.confirmed else ", not confirmed by a second run"
     return f"{best.name} is {reported} as fast as {_baseline(_against(best))}{beside}{surely}{missing}"
+
+
+def _lost(best: PlannedNode, words: _Words, over: Callable[[Interval, str], str], opened: SessionOpened) -> str:
+    """The number that decided that it is no win, what that missed, and the other one."""
+    interval = deciding(best)
+    assert interval is not None
+    stands = f"{best.name}'s time is" if interval.is_noise else f"{best.name} stands at"
+    numbers = [(best.speedup, best.against, words.judged)]
+    if best.counts_device_alone:
+        beside = _beside_device(best, words, over) or f" {words.judged}"
+    else:
+        numbers += [(best.ordinary, best.ordinary_against or best.against, words.ordinary)]
+        (_, _, name), *others = sorted(numbers, key=lambda number: number[0] is not interval)
+        beside = "".join([f" {name}", *(f" ({over(other, by)} {word})" for other, by, word in others if other)])
+    against = next(by for number, by, _ in numbers if number is interval)
+    surely = "" if best.confirmed or not opened.reserve else ", not confirmed by a second run"
+    verdict = verdict_of(interval, len(best.counted))
+    return f"{stands} {over(interval, against)}{beside}{surely}; {verdict}"
 
 
 def _beside_device(best: PlannedNode, words: _Words, over: Callable[[Interval, str], str]) -> str:

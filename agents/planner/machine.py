@@ -81,7 +81,7 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
             _diagnosed(state, node, event)
         case StopRequested():
             state.is_asked_to_stop = True
-            state.finishing = _OVERRIDING.get(event.reason) or state.finishing or event.reason
+            state.finishing = _overriding(state, event) or state.finishing or event.reason
             state.obstacle = state.obstacle or event.detail
             state.is_out_of_time = state.is_out_of_time or event.reason == "minutes"
             if event.reason in ("interrupted", DEADLINE):
@@ -89,6 +89,13 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
         case ChoiceMade():
             return _chosen(state, event)
     return _next(state) if state.opened is not None else []
+
+
+def _overriding(state: PlannerState, event: StopRequested) -> str:
+    """The reason to finish that a stop is whatever it was finishing for; empty if it is none."""
+    if event.reason == "interrupted":
+        return event.reason if state.opened is not None and state.opened.heeds_interrupts else ""
+    return _OVERRIDING.get(event.reason, "")
 
 
 def _chosen(state: PlannerState, event: ChoiceMade) -> list[Decision]:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ...schemas import FINISHED, IDLE, REFERENCE_DIED, NodeDiagnosed, SessionClosed, SessionOpened, Verdict
 from .state import PlannedNode, PlannerState
+from .ways_out import ways_out
 
 NOTHING_TO_TRY = "nothing_to_try"
 """Reason of a close: the search ended by itself, and not one candidate was made."""
@@ -55,12 +56,17 @@ def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClose
     if closed.reason == REFERENCE_DIED:
         return replace(closed, detail=f"no win found: {state.obstacle}")
     if judged:
-        return replace(closed, detail=_none_right(judged))
+        return replace(closed, detail=_with_ways_out(_none_right(judged), opened, closed.reason))
     if closed.reason == "minutes" and opened.reserve:
         return replace(closed, detail=f"no win found: {_over(opened)}")
     if closed.reason in CUT_SHORT:
-        return replace(closed, detail="no win found: it ended before a candidate was judged")
+        sentence = "no win found: it ended before a candidate was judged"
+        return replace(closed, detail=_with_ways_out(sentence, opened, closed.reason))
     return replace(closed, reason=NOTHING_TO_TRY, detail=f"{NO_CANDIDATE}{_reasons(state.own())}")
+
+
+def _with_ways_out(sentence: str, opened: SessionOpened, reason: str) -> str:
+    return "; ".join(filter(None, [sentence, ways_out(opened, reason) if opened.explains_losses else ""]))
 
 
 def _over(opened: SessionOpened) -> str:

@@ -17,7 +17,7 @@ from ...schemas import (
     SynthesisFailed,
 )
 from ..cut_off import publish_cut_off
-from ..runtime import Answer, LatestUsed, Work
+from ..runtime import Agent, Answer, LatestUsed, Work
 from .backend import Answer as BackendAnswer
 from .backend import Attempt, Backend, open_backend
 from .desk import BusDesk
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .model.client import ModelClient
 
 
-class Synthesizer:
+class Synthesizer(Agent):
     """Turns plans into candidates through the backend that the plan names."""
 
     role = "synthesizer"

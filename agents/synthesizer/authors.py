@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ...schemas import USER_NAMES, AuthorShare, InputError, RoleModel, SessionOpened, near_miss, user_name
 from .backend import BACKEND_NAMES, BACKENDS, open_backend
 from .model.backend import ModelBackend
-from .model.settings import trust
-from .role_models import MODEL_ROLES, check_public, split_models
+from .model.settings import check_url, trust
+from .role_models import MODEL_ROLES, split_models
 
 if TYPE_CHECKING:
     from .model.reachable import Reachability
@@ -186,7 +186,7 @@ def _spelled_names(names: Sequence[str]) -> str:
 def _urls(names: Sequence[str], base_url: str) -> dict[str, str]:
     if not base_url:
         return {}
-    check_public(base_url)  # before any message names it
+    check_url(base_url)  # before any message names it
     # A server of one's own most likely speaks OpenAI's format.
     asking = sorted((name for name in names if BACKENDS[name].takes_model), key=lambda name: name != "openai")
     if not asking:

@@ -5,7 +5,7 @@ is imported only when it is used, because a model's libraries take seconds to im
 """
 
 from importlib import import_module
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from ...schemas import (
     OUTSIDE,
@@ -118,8 +118,7 @@ class Answer(Schema, frozen=True, kw_only=True):
             raise ValueError("an answer is either a candidate, a failure or a task")
 
 
-@runtime_checkable
-class Backend(Protocol):
+class Backend:
     """Turns a request into a candidate."""
 
     name: str
@@ -131,11 +130,12 @@ class Backend(Protocol):
         ``model`` and ``base_url`` are those of the session, and mean nothing to a backend that asks no model.
 
         Raises:
-            InputError: it cannot (no key, no model); the sentence says what to do.
+            InputError: it cannot (no key, no model); the sentence says what to do. Most lack nothing.
         """
 
     async def synthesize(self, request: Request) -> Answer:
         """Answer a request. Whatever goes wrong outside is an answer with ``failed``, not an exception."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Release connections. The backend is not used afterwards."""

@@ -4,13 +4,13 @@ import structlog
 
 from ...codegen import Exhausted, Proposal
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
-from .backend import Answer, Request
+from .backend import Answer, Backend, Request
 from .drafting import Defect, Drafters, parent_of
 
 log = structlog.get_logger(__name__)
 
 
-class GeneratorBackend:
+class GeneratorBackend(Backend):
     """Answers plans without a network or a model."""
 
     name = "playbook"
@@ -19,9 +19,6 @@ class GeneratorBackend:
         self._drafters = Drafters()
         self._defects: set[str] = set()
         """Defects of the generator, as far as their traceback was shown."""
-
-    def check(self, model: str = "", base_url: str = "") -> None:
-        """Nothing can be missing."""
 
     async def synthesize(self, request: Request) -> Answer:
         """Propose the next config's candidate, or say why there is none."""

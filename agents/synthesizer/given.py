@@ -4,16 +4,13 @@ import asyncio
 
 from ...hardware.languages.assembly import language_in
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
-from .backend import GIVEN, Answer, Request
+from .backend import GIVEN, Answer, Backend, Request
 
 
-class GivenBackend:
+class GivenBackend(Backend):
     """Answers the n-th plan with the n-th file the session was opened with."""
 
     name = GIVEN
-
-    def check(self, model: str = "", base_url: str = "") -> None:
-        """Nothing can be missing."""
 
     async def synthesize(self, request: Request) -> Answer:
         """Hand in the next file, or say that there is none left."""
@@ -30,6 +27,3 @@ class GivenBackend:
                 rationale="handed in by the user",
             )
         )
-
-    async def close(self) -> None:
-        """Nothing to release."""

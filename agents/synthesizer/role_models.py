@@ -1,7 +1,6 @@
 """The part of ``--model`` that names models of roles: ``analyst=NAME,planner=NAME``, beside those of the authors."""
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from ...schemas import AuthorShare, InputError, RoleModel
 from .backend import BACKENDS
@@ -51,7 +50,7 @@ def parse_role_models(text: str, authors: Sequence[AuthorShare], base_url: str =
     """
     _, models = split_models(text)
     if models and base_url:
-        check_public(base_url)
+        check_url(base_url)
     asking = [author.name for author in authors if BACKENDS[author.name].takes_model]
     named = {role: _vendor(models[role], asking) for role in MODEL_ROLES if role in models}
     vendors = {vendor for vendor, _ in named.values()} | set(asking)
@@ -60,17 +59,6 @@ def parse_role_models(text: str, authors: Sequence[AuthorShare], base_url: str =
         RoleModel(role=role, backend=vendor, model=model, base_url=base_url if vendor == served else "")
         for role, (vendor, model) in named.items()
     )
-
-
-def check_public(base_url: str) -> None:
-    """Refuse an address that is none, or that holds a secret.
-
-    Raises:
-        InputError: it is no http address, or has a user, a password, a query or a fragment.
-    """
-    if "@" in urlsplit(base_url).netloc:
-        raise InputError("the base URL holds a user or a password, which the log would keep: use the key's variable")
-    check_url(base_url, "the base URL")
 
 
 def _vendor(model: str, asking: Sequence[str]) -> tuple[str, str]:

@@ -2,17 +2,18 @@
 
 import fnmatch
 import importlib.util
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from ...hardware.machine.cpu_facts import usable_cores
 from ...schemas import InputError
+from ..runs.result_files import opened_alone
 from .children import Children
 from .report import Report, markdown, report_on
-from .results_table import ResultsTable, open_results_table
+from .results_table import ResultsTable
 from .row import Outcome, Row
 from .task import DTYPES, LANGUAGES, LISTS, Task
 
@@ -75,8 +76,8 @@ def bench(choice: Choice, on_rows: Told = lambda task, rows, done, of: None) -> 
         InputError: an option or the CSV file cannot be used, or PyTorch's lists cannot be imported.
     """
     choice.check()
-    children = Children(choice.at_once or _cores())
-    with open_results_table(choice.csv) as results:
+    children = Children(choice.at_once or usable_cores())
+    with opened_alone(choice.csv, ResultsTable) as results:
         tasks = _tasks(choice, children)
         todo = [task for task in tasks if _is_todo(choice, results.rows(task), task)]
         done = len(tasks) - len(todo)
@@ -121,7 +122,3 @@ def _is_todo(choice: Choice, rows: Sequence[Row], task: Task) -> bool:
 
 def _versions() -> str:
     return f"kernelswarm {version('kernelswarm')}, torch {version('torch')}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,14 +1,13 @@
 """The CSV file of results: every task's rows are on the disk when they are put there."""
 
 import csv
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from ...schemas import InputError
-from ..runs.result_files import cannot_write, write_csv, written_alone
+from ..runs.result_files import cannot_write, write_csv
 from .row import COLUMNS, Row, to_cells
 from .task import Task
 
@@ -57,17 +56,6 @@ class ResultsTable:
                 csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(map(to_cells, rows))
         except OSError as error:
             raise cannot_write(self.path, error) from error
-
-
-@contextmanager
-def open_results_table(path: Path) -> Iterator[ResultsTable]:
-    """The results table at ``path``, for this process alone as long as the context is open.
-
-    Raises:
-        InputError: it cannot be read or written, or another command writes it.
-    """
-    with written_alone(path):
-        yield ResultsTable(path)
 
 
 def _key(row: Row) -> Key:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from ...hardware.device import Device
 from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
 from ...sessions.connection import Joined
-from ...sessions.search import Search, SearchContext, session_on
+from ...sessions.search import Search, session_on
+from ...sessions.search_context import SearchContext
 from ...sessions.session import new_session_id
 from ...sessions.spectator import Spectator
 from ...store import run_sql

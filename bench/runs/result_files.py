@@ -4,19 +4,22 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from ...schemas import InputError
 
+T = TypeVar("T")
+
 
 @contextmanager
-def written_alone(path: Path) -> Iterator[None]:
-    """``path`` is this process's alone to write as long as the context is open; its folder is made.
+def opened_alone(path: Path, table: Callable[[Path], T]) -> Iterator[T]:
+    """The results ``table`` at ``path``, which this process alone writes as long as the context is open.
 
     Raises:
-        InputError: it cannot be written, or another command writes it.
+        InputError: it cannot be read or written, or another command writes it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +33,7 @@ def written_alone(path: Path) -> Iterator[None]:
             raise InputError(
                 f"another command is writing {path}: wait for it, or choose another file with --out"
             ) from None
-        yield
+        yield table(path)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,13 +1,12 @@
 """The CSV file of results: read whole, written whole, by one command at a time."""
 
 import csv
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...schemas import InputError
 from .benchmark import Task
-from .result_files import write_csv, written_alone
+from .result_files import write_csv
 from .row import COLUMNS, Key, Outcome, Row, from_cells, to_cells
 
 
@@ -41,17 +40,6 @@ class ResultsTable:
         self._rows[row.key] = row
         rows = sorted(self._rows.values(), key=lambda row: (row.subset, row.number, row.problem))
         write_csv(self.path, COLUMNS, map(to_cells, rows))
-
-
-@contextmanager
-def open_results_table(path: Path) -> Iterator[ResultsTable]:
-    """The results table at ``path``, for this process alone as long as the context is open.
-
-    Raises:
-        InputError: it cannot be read or written, or another command writes it.
-    """
-    with written_alone(path):
-        yield ResultsTable(path)
 
 
 def _read(path: Path) -> list[Row]:

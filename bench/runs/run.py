@@ -23,7 +23,8 @@ from .markdown import write_markdown
 from .planning import plan
 from .progress import Progress, Watcher, progress_of
 from .report import Report, report_on
-from .results_table import ResultsTable, open_results_table
+from .result_files import opened_alone
+from .results_table import ResultsTable
 from .resumption import resume
 from .row import Outcome, Row
 from .run_configuration import RunConfiguration
@@ -44,7 +45,7 @@ async def run_benchmark(configuration: RunConfiguration, watcher: Watcher | None
     tasks = _tasks(configuration)
     pool = find_pool(configuration.pool, configuration.home)
     watcher = watcher or Watcher()
-    with open_results_table(configuration.csv) as results:
+    with opened_alone(configuration.csv, ResultsTable) as results:
         watcher.notice(f"looking at the hardware of pool {pool.name}")
         hardware = await asyncio.to_thread(detect, pool, configuration.home)
         run = _Run(configuration, tasks, results, watcher, _blank(configuration, pool, hardware))

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...hardware.languages.compiling import read_candidate
+from ...hardware.sources.problem_files import missing_entry
 from ...schemas import CompileReport, InputError
 from ...sessions.home import kernelswarm_home
 from ..compiling import compiled
@@ -39,6 +40,8 @@ def compile(
     report, texts = asyncio.run(
         compiled(source, pool, kernelswarm_home(), origin=str(candidate), with_assembly=folder is not None)
     )
+    if report.ok and not report.compiler and (missing := missing_entry(source)):
+        raise InputError(f"{candidate}: {missing}, and has nothing to compile")
     if folder is not None and report.ok:
         if not texts:
             raise InputError(f"{candidate} has no native code that is compiled ahead: leave --assembly out")

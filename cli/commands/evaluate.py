@@ -18,7 +18,8 @@ from ...hardware.sources.problem_files import load_problem, missing_entry
 from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
 from ...sessions.results import Evaluation, evaluation_of
-from ...sessions.search import search_context, session_on
+from ...sessions.search import session_on
+from ...sessions.search_context import search_context
 from ...sessions.search_options import SearchOptions, defaults, given
 from ..completion import python_files
 from ..display.live import open_display
@@ -81,8 +82,10 @@ def evaluate(
                 with open_display(quiet=json) as display:
                     async with session_on(context, option) as search:
                         await follow(search, display, interrupts)
-                if is_interrupted(search):
-                    return
+                    if is_interrupted(search):
+                        show = f"kernelswarm show {search.session}"
+                        display.say(f"there is no verdict of {path}; {show} prints what was measured")
+                        return
                 evaluation = evaluation_of(search.graph, pool)
                 if json:
                     print_json({"candidate": str(path), **_fields(evaluation)})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import structs
 from rich.markup import escape
 from rich.table import Table
 
@@ -116,19 +117,7 @@ async def _report(home: Path, nats: str, base_url: str, *, offline: bool) -> Mod
     won, roles = await from_log(home, nats)
     statuses = await model_authors(base_url, ask=not offline)
     return ModelsReport(
-        authors=tuple(
-            AuthorStatus(
-                author=status.author,
-                model=status.model,
-                url=status.url,
-                problem=status.problem,
-                is_reachable=status.is_reachable,
-                milliseconds=status.milliseconds,
-                models=status.models,
-                price=table.find(status.model),
-            )
-            for status in statuses
-        ),
+        authors=tuple(AuthorStatus(**structs.asdict(status), price=table.find(status.model)) for status in statuses),
         prices=table.prices,
         won=won,
         roles=roles,
@@ -172,14 +161,17 @@ def _lines(status: AuthorStatus) -> Iterator[str]:
         yield f"  has {escape(', '.join(status.models[:SHOWN]))}{f' and {more} more' if more > 0 else ''}"
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+def _table(title: str, *columns: str) -> Table:
+    """A table with these columns: names on the left, numbers on the right."""
+    shown = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        shown.add_column(column, justify="left" if column in ("author", "role", "model", "looked up") else "right")
+    return shown
 
 
 def _prices(table: PriceTable) -> Table:
-    shown = _table("US dollars for a million tokens")
-    for column in ("model", "input", "output", "cache read", "cache write", "context", "looked up"):
-        shown.add_column(column, justify="left" if column in ("model", "looked up") else "right")
+    columns = ("model", "input", "output", "cache read", "cache write", "context", "looked up")
+    shown = _table("US dollars for a million tokens", *columns)
     for name, price in table.prices.items():
         numbers = [f"{value:g}" for value in (price.input, price.output, price.read, price.write)]
         shown.add_row(escape(name), *numbers, f"{price.context:,}" if price.context else "", price.date)
@@ -187,9 +179,8 @@ def _prices(table: PriceTable) -> Table:
 
 
 def _wins(won: tuple[Won, ...]) -> Table:
-    shown = _table("what this log says")
-    for column in ("author", "model", "nodes", "correct", "wins", "best", "cost", "a win", "cached"):
-        shown.add_column(column, justify="left" if column in ("author", "model") else "right")
+    columns = ("author", "model", "nodes", "correct", "wins", "best", "cost", "a win", "cached")
+    shown = _table("what this log says", *columns)
     for row in won:
         shown.add_row(
             *(row.author, escape(row.model), str(row.nodes), str(row.correct), str(row.wins)),
@@ -202,10 +193,8 @@ def _wins(won: tuple[Won, ...]) -> Table:
 
 
 def _roles(roles: tuple[RoleCost, ...]) -> Table:
-    shown = _table("what each role cost")
     columns = ("role", "model", "calls", "failed", "tokens", "cached", "cost", "median s", "answers used")
-    for column in (*columns, "sessions", "with a win"):
-        shown.add_column(column, justify="left" if column in ("role", "model") else "right")
+    shown = _table("what each role cost", *columns, "sessions", "with a win")
     for row in roles:
         shown.add_row(
             *(row.role, escape(row.model), str(row.calls), str(row.failed_calls), f"{row.tokens:,}"),

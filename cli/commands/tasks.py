@@ -136,11 +136,7 @@ def check(files: Files, agent: Agent = "", json: Json = False, nats: Nats = "") 
 
     async def ask(author: OutsideAuthor) -> int:
         answers = await _each(drafts(files), lambda draft: author.check(draft.lease, draft.source))
-        for draft, answer in answers:
-            if isinstance(answer, KernelswarmError):
-                _print_refusal(draft, answer, json=json)
-            else:
-                print_value(answer, task_text.print_check, json=json)
+        _print_each(answers, task_text.print_check, json=json)
         right = [not isinstance(answer, KernelswarmError) and answer.correct for _, answer in answers]
         return 0 if all(right) else EXIT_NO
 
@@ -164,11 +160,7 @@ def submit(
             return await author.submit(draft.lease, draft.source, draft.rationale or rationale, wait_s=wait)
 
         answers = await _each(drafts(files), hand_in)
-        for draft, answer in answers:
-            if isinstance(answer, KernelswarmError):
-                _print_refusal(draft, answer, json=json)
-            else:
-                print_value(answer, task_text.print_hand_in, json=json)
+        _print_each(answers, task_text.print_hand_in, json=json)
         return 0 if all(_is_well(answer) for _, answer in answers) else EXIT_NO
 
     return _with_author(nats, agent, ask, about=files[0])
@@ -317,8 +309,13 @@ def _is_well(answer: HandInAnswer | KernelswarmError) -> bool:
     return answer.answer.correct or answer.answer.state == "judging"
 
 
-def _print_refusal(draft: Draft, error: KernelswarmError, *, json: bool) -> None:
-    if json:
-        print_json({"lease": draft.lease, "accepted": False, "reason": str(error)})
-    else:
-        err.print(f"{draft.lease}  {error}", markup=False)
+def _print_each(
+    answers: Sequence[tuple[Draft, T | KernelswarmError]], show: Callable[[T], None], *, json: bool
+) -> None:
+    for draft, answer in answers:
+        if not isinstance(answer, KernelswarmError):
+            print_value(answer, show, json=json)
+        elif json:
+            print_json({"lease": draft.lease, "accepted": False, "reason": str(answer)})
+        else:
+            err.print(f"{draft.lease}  {answer}", markup=False)

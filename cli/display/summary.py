@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ...agents.planner.synthesis import NO_CANDIDATE
 from ...graph.measured import Ordinary, ShapeResult
+from ...graph.tasks import INTERRUPTED
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
 from ...sessions.results import SearchResult, Speedup, seconds_text
@@ -72,6 +73,9 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
         kind = "judged correct, but not timed as this file" if result.ordinary_missing else "the fastest correct one"
         out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else f'  ({kind})'}")
     out.print(f"session  {result.session}")
+    if result.reason == INTERRUPTED and result.best:
+        # An interrupted session is closed: what was under way has its end.
+        out.print(f"go on    kernelswarm fork {result.session} --node {result.best}", markup=False)
     out.print(f"look     kernelswarm show {result.session}", markup=False)
     out.print(
         f'         kernelswarm sql "SELECT node, verdict, speedup, bottleneck FROM nodes '

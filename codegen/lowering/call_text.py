@@ -46,15 +46,28 @@ _ANY_STRIDES = dict.fromkeys(("aten.view.default", "aten._unsafe_view.default"),
 """What is a view of the inputs that capture saw may have to be a copy of others, as it is in the reference."""
 
 
-_DENSE_ROWS = "aten._scaled_dot_product_flash_attention_for_cpu.default"
-"""Reads rows of its first three arguments without looking at their strides; eager takes another way there."""
+_DENSE_ROWS = {
+    "_scaled_dot_product_flash_attention_for_cpu": slice(3),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": slice(1, 5),
+}
+"""Read rows of these arguments without looking at their strides; eager takes another way there."""
+_DENSE = {
+    "_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_backward", "_embedding_bag_dense_backward",
+    "_pdist_forward", "_pdist_backward", "_weight_norm_interface", "_weight_norm_interface_backward",
+    "native_layer_norm_backward", "native_group_norm_backward",
+}  # fmt: skip
+"""Read all tensors as if they were contiguous, or refuse others. In eager the operators that call them copy; a trace
+of contiguous inputs has no sign of that."""
 
 
 def call(node: Node, tensor: Callable[[str], str]) -> str:
     """A node as a call."""
     args = [argument(arg, tensor) for arg in node.args]
-    if node.target == _DENSE_ROWS:
-        args[:3] = [f"({arg} if {arg}.stride(-1) == 1 else {arg}.contiguous())" for arg in args[:3]]
+    name = base_name(node.target)
+    if rows := _DENSE_ROWS.get(name):
+        args[rows] = [f"({arg} if {arg}.stride(-1) == 1 else {arg}.contiguous())" for arg in args[rows]]
+    if name in _DENSE:
+        args = [f"{a}.contiguous()" if isinstance(n, Ref) else a for a, n in zip(args, node.args, strict=True)]
     if node.target == "operator.getitem":
         return f"{args[0]}[{args[1]}]"
     args += [f"{key}={argument(arg, tensor)}" for key, arg in node.kwargs.items()]

@@ -5,13 +5,13 @@ caller needs. They are taken in order; each joins a kernel whose iteration space
 between anchors is computed in place, wherever it is used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Node
 from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
-from ..ir.loops import Accumulation, Buffer, Kernel, Store
+from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
 from ..ir.poly import ONE, Poly, poly, product
 from ..ir.scalar import Scalar
 from . import attention, recurrent_kernels, special_kernels, stepped_kernels, sums_by_index
@@ -191,7 +191,7 @@ class _Partition:
         return self.at_rank.get(rank, [])[::-1]
 
     def _new_kernel(self, rank: int, dims: tuple[Poly, ...], reduced: frozenset[int] | None) -> Kernel:
-        kernel = Kernel(f"{self.prefix}kernel{len(self.kernels)}", rank, dims, reduced)
+        kernel = Kernel(self._next_name, rank, dims, reduced)
         self._add(kernel)
         self.at_rank.setdefault(rank, []).append(kernel)
         return kernel
@@ -336,31 +336,34 @@ class _Partition:
         self._stores(kernel, node.name)
         return True
 
-    def _place_special(self, node: Node) -> None:
-        kernel = special_kernel(node, self.nodes, f"{self.prefix}kernel{len(self.kernels)}", self.rank[node.name])
-        if not self.fusion.column_scans and kernel.along not in (-1, len(kernel.dims) - 1):
-            raise Unsupported(node.name, "a scan over a dimension that is not the last")
+    @property
+    def _next_name(self) -> str:
+        return f"{self.prefix}kernel{len(self.kernels)}"
+
+    def _place_alone(self, node: Node, kernel: SpecialKernel, fill: Callable[[], None]) -> None:
+        """Place a kernel that no other anchor joins; ``fill`` gives it its expressions."""
         self._add(kernel)
         try:
-            special_kernels.fill(kernel, node, self.nodes, self._lowering(kernel, bounds_of(kernel.dims), "element"))
+            fill()
         except _Elsewhere:
             raise Unsupported(node.name, "a value it needs comes later") from None
         self._stores(kernel, node.name)
 
+    def _place_special(self, node: Node) -> None:
+        kernel = special_kernel(node, self.nodes, self._next_name, self.rank[node.name])
+        if not self.fusion.column_scans and kernel.along not in (-1, len(kernel.dims) - 1):
+            raise Unsupported(node.name, "a scan over a dimension that is not the last")
+        lowering = self._lowering(kernel, bounds_of(kernel.dims), "element")
+        self._place_alone(node, kernel, lambda: special_kernels.fill(kernel, node, self.nodes, lowering))
+
     def _place_recurrence(self, node: Node) -> None:
-        name = f"{self.prefix}kernel{len(self.kernels)}"
-        kernel = recurrent_kernel(node, self.nodes, name, self.rank[node.name])
-        self._add(kernel)
-        try:
-            recurrent_kernels.fill(kernel, node, self._lowering(kernel, recurrent_kernels.bounds_of(kernel), "element"))
-        except _Elsewhere:
-            raise Unsupported(node.name, "a value it needs comes later") from None
-        self._stores(kernel, node.name)
+        kernel = recurrent_kernel(node, self.nodes, self._next_name, self.rank[node.name])
+        lowering = self._lowering(kernel, recurrent_kernels.bounds_of(kernel), "element")
+        self._place_alone(node, kernel, lambda: recurrent_kernels.fill(kernel, node, lowering))
 
     def _place_steps(self, node: Node) -> None:
         last = [n for n in self.graph.nodes if n.target == LAST and n.name in self.live and node.name in refs(n.args)]
-        name = f"{self.prefix}kernel{len(self.kernels)}"
-        kernel = stepped_kernels.stepped_kernel(node, name, self.rank[node.name])
+        kernel = stepped_kernels.stepped_kernel(node, self._next_name, self.rank[node.name])
         self._add(kernel)
         try:
             stepped_kernels.fill(kernel, node, last, self._lowering(kernel, {}, "element"))
@@ -369,21 +372,11 @@ class _Partition:
         self._stores(kernel, *(buffer.name for buffer in kernel.buffers))
 
     def _place_attention(self, node: Node) -> None:
-        name = f"{self.prefix}kernel{len(self.kernels)}"
-        kernel = attention.attention_kernel(node, self.nodes, name, self.rank[node.name])
-        self._add(kernel)
-        try:
-            attention.fill(kernel, node, self._lowering(kernel, attention.bounds_of(kernel), "element"))
-        except _Elsewhere:
-            raise Unsupported(node.name, "a value it needs comes later") from None
-        self._stores(kernel, node.name)
+        kernel = attention.attention_kernel(node, self.nodes, self._next_name, self.rank[node.name])
+        lowering = self._lowering(kernel, attention.bounds_of(kernel), "element")
+        self._place_alone(node, kernel, lambda: attention.fill(kernel, node, lowering))
 
     def _place_sum_by_index(self, node: Node) -> None:
-        kernel = scatter_kernel(node, self.nodes, f"{self.prefix}kernel{len(self.kernels)}", self.rank[node.name])
-        self._add(kernel)
+        kernel = scatter_kernel(node, self.nodes, self._next_name, self.rank[node.name])
         lowerings = [self._lowering(kernel, bounds_of(shape), "element") for shape in (kernel.dims, shape_of(node))]
-        try:
-            sums_by_index.fill(kernel, node, *lowerings)
-        except _Elsewhere:
-            raise Unsupported(node.name, "a value it needs comes later") from None
-        self._stores(kernel, node.name)
+        self._place_alone(node, kernel, lambda: sums_by_index.fill(kernel, node, *lowerings))

@@ -2,48 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ..ir.loops import Accumulation
 from ..lowering.online import OnlinePair, online_pairs
 from ..lowering.welford import VariancePair, variance_pairs
 from .prepare import Tile
 from .reduce import fold, neutral
-from .scope import INSIDE, TritonScope
-from .text import TYPES, TritonNeeds
+from .scope import INSIDE
+from .text import TYPES
 from .tunables import GpuSettings
+
+if TYPE_CHECKING:
+    from .rows import RowWriter
 
 _LOG2_E = "1.4426950408889634"
 
 Parts = tuple[list[str], list[str], list[str]]
 """Statements before, in and after the loop over blocks."""
-
-
-class Writer(Protocol):
-    """What a pair needs of the writer of a kernel with rows."""
-
-    scope: TritonScope
-    needs: TritonNeeds
-
-    def name_of(self, a: Accumulation) -> str:
-        """The variable that holds a reduction's result."""
-
-    def masked(self, a: Accumulation) -> str:
-        """What is accumulated, neutral where there is no element."""
-
-    def drained(self, level: int) -> list[str]:
-        """Statements that printed values need."""
-
-    def lanes(self) -> tuple[str, str, str, int, int, bool]:
-        """Shape of a block, its positions, elements of a row, elements of a block, axis to fold, whether it stays."""
-
-    @property
-    def mask(self) -> str:
-        """Where there are elements."""
-
-    @property
-    def width(self) -> int:
-        """Bytes of the widest element that every row has of its own."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +28,7 @@ class Pair:
 
     first: Accumulation
     second: Accumulation
-    lines: Callable[[Writer], Parts]
+    lines: Callable[["RowWriter"], Parts]
 
 
 def pairs_of(kernel: Tile, block: int, flat: bool, settings: GpuSettings) -> list[Pair]:
@@ -67,10 +43,10 @@ def pairs_of(kernel: Tile, block: int, flat: bool, settings: GpuSettings) -> lis
     return pairs
 
 
-def _online(pair: OnlinePair) -> Callable[[Writer], Parts]:
+def _online(pair: OnlinePair) -> Callable[["RowWriter"], Parts]:
     """Maximum and sum of exponentials in one pass (Milakov and Gimelshein 2018): a larger maximum rescales."""
 
-    def lines(writer: Writer) -> Parts:
+    def lines(writer: "RowWriter") -> Parts:
         scope, needs = writer.scope, writer.needs
         top, total = writer.name_of(pair.maximum), writer.name_of(pair.total)
         new, shift = scope.fresh(f"{top}_new"), scope.fresh(f"{top}_shift")
@@ -94,7 +70,7 @@ def _online(pair: OnlinePair) -> Callable[[Writer], Parts]:
     return lines
 
 
-def _exponentials(writer: Writer, pair: OnlinePair, shift: str) -> str:
+def _exponentials(writer: "RowWriter", pair: OnlinePair, shift: str) -> str:
     """What is added up. The hardware's exponential is one of 2: of rows in half precision the factor joins the
     subtraction in one operation, as the maximum rounded once more is nothing there. Such rows are read so fast that
     operations count: cross entropy over 32,768 classes took 137.9 instead of 145.9 us on an H200.
@@ -105,10 +81,10 @@ def _exponentials(writer: Writer, pair: OnlinePair, shift: str) -> str:
     return f"tl.where({writer.mask}, tl.exp2({element} * {_LOG2_E} - {shift} * {_LOG2_E}), 0.0)"
 
 
-def _welford(pair: VariancePair) -> Callable[[Writer], Parts]:
+def _welford(pair: VariancePair) -> Callable[["RowWriter"], Parts]:
     """Mean and squared distances of every lane in one pass, then the lanes' together."""
 
-    def lines(writer: Writer) -> Parts:
+    def lines(writer: "RowWriter") -> Parts:
         scope, t = writer.scope, TYPES[pair.total.dtype]
         total, squares = writer.name_of(pair.total), writer.name_of(pair.squares)
         names = ("mean", "rest", "value", "step", "seen", "whole")

@@ -1,47 +1,19 @@
 """Rows that a program holds in parts, each a power of two, where a single one would be much longer than the row."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ..ir.loops import Accumulation, Store
 from .prepare import power
 from .reduce import combine, fold, is_position
-from .scope import INSIDE, OUTSIDE, TritonScope
-from .text import TritonNeeds
+from .scope import INSIDE, OUTSIDE
+
+if TYPE_CHECKING:
+    from .rows import RowWriter
 
 _MOST = 3
 """Parts of a row."""
 _LEAST = 16
 """Shortest part: a matrix product takes no shorter one."""
-
-
-class Writer(Protocol):
-    """What is needed of the writer of a kernel with rows."""
-
-    scope: TritonScope
-    needs: TritonNeeds
-
-    @property
-    def row_split(self) -> tuple[int, ...]:
-        """Lengths of the parts."""
-
-    @property
-    def axis(self) -> tuple[int, bool]:
-        """The axis of a tile that a row lies along, and whether it stays when it is folded."""
-
-    def enter(self, part: int) -> list[str]:
-        """Statements that lead to a part; from now on values are printed for it."""
-
-    def masked(self, a: Accumulation) -> str:
-        """What is accumulated, neutral where there is no element."""
-
-    def name_of(self, a: Accumulation) -> str:
-        """The variable that holds a reduction's result."""
-
-    def written(self, store: Store) -> str:
-        """A statement that writes a value."""
-
-    def drained(self, level: int) -> list[str]:
-        """Statements that printed values need."""
 
 
 def row_split_of(length: int) -> tuple[int, ...]:
@@ -60,7 +32,7 @@ def can_split_rows(accumulations: list[Accumulation]) -> bool:
     return not any(is_position(a) for a in accumulations)
 
 
-def split_pass(writer: Writer, accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
+def split_pass(writer: "RowWriter", accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
     """One pass: parts are reduced, their results put together, parts written. What was read stays in registers."""
     lines: list[str] = []
     for a in accumulations:
@@ -73,7 +45,7 @@ def split_pass(writer: Writer, accumulations: list[Accumulation], stores: list[S
     return lines
 
 
-def _reduced(writer: Writer, a: Accumulation) -> list[str]:
+def _reduced(writer: "RowWriter", a: Accumulation) -> list[str]:
     lines: list[str] = []
     axis, keeps = writer.axis
     total = ""

@@ -4,8 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from msgspec.structs import replace
-
 from ...schemas import CompileReport, Problem, Verdict, VerifyReport
 from ..machine.lease import Share
 from .judgement import Judged
@@ -40,39 +38,25 @@ async def verify(
         HarnessError: reference or fork server cannot be kept alive.
     """
     began = time.monotonic()
-    report, limit = await _verify(launcher, host, problem, source, compiled, seconds, check, share, ())
-    while limit:
-        report, limit = await _verify(
-            launcher, host, problem, source, compiled, seconds, check, share, (*report.limits, limit)
-        )
-    return replace(report, seconds=time.monotonic() - began - (share.waited_s if share else 0.0))
-
-
-async def _verify(
-    launcher: Launcher,
-    host: ReferenceProcess,
-    problem: Problem,
-    source: str,
-    compiled: CompileReport,
-    seconds: float,
-    check: Check,
-    share: Share | None,
-    limits: tuple[str, ...],
-) -> tuple[VerifyReport, str]:
-    """The verdict within ``limits``, and the limit within which it may be another one."""
-    worker = await started(launcher, compiled)
-    worker.yield_to_others()
-    verification = Verification(host, UntrustedCandidate(worker, seconds, limits=limits, share=share), share)
-    verdict, evidence, loaded, further = Verdict.correct, None, Loaded(), ""
-    try:
-        loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)
-        await check(verification)
-    except Judged as error:
-        verdict, evidence = error.verdict, error.evidence
-        further = await limit_of(error, host, problem)
-    finally:
-        await asyncio.shield(worker.kill())
-    report = VerifyReport(
+    limits: tuple[str, ...] = ()
+    while True:
+        worker = await started(launcher, compiled)
+        worker.yield_to_others()
+        verification = Verification(host, UntrustedCandidate(worker, seconds, limits=limits, share=share), share)
+        verdict, evidence, loaded, further = Verdict.correct, None, Loaded(), ""
+        try:
+            loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)
+            await check(verification)
+        except Judged as error:
+            verdict, evidence = error.verdict, error.evidence
+            # The limit within which the verdict may be another one.
+            further = await limit_of(error, host, problem)
+        finally:
+            await asyncio.shield(worker.kill())
+        if not further:
+            break
+        limits = (*limits, further)
+    return VerifyReport(
         verdict=verdict,
         isolation=worker.isolation,
         cases=tuple(verification.results),
@@ -82,5 +66,5 @@ async def _verify(
         weights=loaded.weights,
         renamed=loaded.renamed,
         limits=limits,
+        seconds=time.monotonic() - began - (share.waited_s if share else 0.0),
     )
-    return report, further

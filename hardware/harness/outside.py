@@ -4,6 +4,8 @@ import contextlib
 import os
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from ...schemas import Counters, Evidence, Verdict
 from ..processes.messages import Done, Failure
 from ..profilers import CounterSession
@@ -162,11 +164,4 @@ class TimedOutside(ProcessChecks):
 
 
 def _output(form: Form) -> Output:
-    return Output(
-        kind=form.kind,
-        type_name=form.type_name,
-        dtype=form.dtype,
-        shape=form.shape,
-        stride=form.stride,
-        value=form.value,
-    )
+    return Output(**structs.asdict(form))

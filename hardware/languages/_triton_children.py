@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...schemas import PoolError
+from ..machine.cpu_facts import usable_cores
 from ..processes import wire
 from ..processes.fork_server import ORDER_SECONDS, ForkServer, ForkServerError, Program
 from ..processes.forked_worker import forked_worker
@@ -34,7 +35,7 @@ async def compile_in_child(request: Request, scratch: Path, limits: Limits) -> t
         PoolError: Triton cannot be imported here.
     """
     with _counted() as under_way:
-        request = replace(request, parallel=max(1, _cores() // under_way))
+        request = replace(request, parallel=max(1, usable_cores() // under_way))
         for _ in range(TRIES):
             worker, server = await _child(request.target, scratch, limits)
             result, finished = await _asked(worker, request, limits.seconds)
@@ -103,7 +104,3 @@ def _counted() -> Iterator[int]:
         yield len(_under_way)
     finally:
         _under_way.discard(compilation)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

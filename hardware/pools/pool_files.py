@@ -37,6 +37,12 @@ def find_pool(name: str, home: Path) -> Pool:
     pools = load_pools(home)
     if name in pools:
         return pools[name]
+    if name.endswith(".toml") or "/" in name:
+        own = home / "pools" / Path(name).name
+        raise PoolError(
+            f"pool {name!r} is a file's path: copy the file to {own.with_suffix('.toml')}, "
+            f"and name it --pool {own.stem}"
+        )
     near = difflib.get_close_matches(name, pools, n=1, cutoff=0.5)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     own = home / "pools" / f"{name}.toml"

@@ -8,6 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...schemas import ProblemError
+
+_DRAWN = re.compile(r"torch\.(bool|u?int(8|16|32|64)|b?float(16|32|64)|float8_\w+|complex(32|64|128))")
+"""Types of which numbers can be drawn. Those of less than a byte, and of quantized numbers, have no arithmetic."""
+_LEAST = -(2**63)
 _EXTREMES = 4
 """Values beyond a quarter of their type's range, infinities among them, that are drawn as themselves."""
 
@@ -39,13 +44,31 @@ def identifier(text: str) -> str:
 
 
 def inputs_text(tensors: Mapping[str, Any]) -> str:
-    """A problem's ``inputs``, which draws tensors like these."""
-    lines = [f"        {_drawn(value)},  # {identifier(label)}" for label, value in tensors.items()]
+    """A problem's ``inputs``, which draws tensors like these.
+
+    Raises:
+        ProblemError: PyTorch draws none of the type of one.
+    """
+    lines = [drawn_line(label, value) for label, value in tensors.items()]
     return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
 
 
-def _drawn(value: Any) -> str:
-    """A torch expression that draws a tensor like ``value``."""
+def drawn_line(label: str, value: Any, sizes: str = "") -> str:
+    """The line of a problem's ``inputs`` that draws a tensor like ``value``, or with ``sizes`` instead of its own.
+
+    Raises:
+        ProblemError: PyTorch draws none of its type.
+    """
+    if not _DRAWN.fullmatch(str(value.dtype)):
+        raise ProblemError(
+            f"input {label!r} is of {value.dtype}, and PyTorch draws no numbers of that type: convert it before "
+            "the call, or write a problem file, whose `inputs()` gives the values (docs/problems.md)"
+        )
+    return f"        {_drawn(value, sizes)},  # {identifier(label)}"
+
+
+def _drawn(value: Any, sizes: str) -> str:
+    """A torch expression that draws a tensor like ``value``; of ``sizes``, if given, where it has no gaps."""
     import torch
 
     value = value.detach()
@@ -54,39 +77,83 @@ def _drawn(value: Any) -> str:
         # The kernel is judged, timed and called as the operator is: with what was expanded, transposed or cut out.
         shape = (_extent(value),)
         laid_out = f".as_strided({tuple(value.shape)}, {value.stride()})"
+    text = sizes or str(shape)
     if value.dtype is torch.bool:
         share = float(value.float().mean()) if value.numel() else 0.5
-        drawn = f"torch.rand({shape}, generator=generator) < {share:.4f}"
+        drawn = f"torch.rand({text}, generator=generator) < {share:.4f}"
         return f"({drawn}){laid_out}" if laid_out else drawn
-    ascends = value.ndim == 1 and value.numel() > 2 and bool((value[1:] >= value[:-1]).all())
-    order = (".sort().values" if ascends else "") + laid_out
-    if not value.dtype.is_floating_point:
-        low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
-        return f"torch.randint({low}, {high + 1}, {shape}, generator=generator, dtype={value.dtype}){order}"
+    if value.is_complex():
+        # What is conjugated only when it is read has no parts to look at.
+        parts = value.resolve_conj().to(torch.promote_types(value.dtype, torch.complex64))
+        drawn = f"torch.complex({_floats(parts.real, shape, text)}, {_floats(parts.imag, shape, text)})"
+        return f"{drawn}{'' if parts.dtype is value.dtype else f'.to({value.dtype})'}{laid_out}"
+    if value.dtype.is_floating_point:
+        drawn = _floats(value, shape, text)
+        sort = f".float().sort().values.to({value.dtype})" if value.dtype.itemsize == 1 else ".sort().values"
+        return f"{drawn}{sort if _ascends(value.double()) else ''}{laid_out}"
+    return f"{_integers(value, text)}{laid_out}"
+
+
+def _ascends(numbers: Any) -> bool:
+    return numbers.ndim == 1 and numbers.numel() > 2 and bool((numbers[1:] >= numbers[:-1]).all())
+
+
+def _integers(value: Any, shape: str) -> str:
+    """Integers of the range of ``value``. The generator draws signed ones, below the largest of 64 bits."""
+    import torch
+
+    is_signed = value.dtype not in (torch.uint16, torch.uint32, torch.uint64)
+    is_widest = value.dtype is torch.uint64
+    # As signed ones that are in the same order.
+    numbers = value if is_signed else value.view(torch.int64) ^ _LEAST if is_widest else value.long()
+    low, high = (numbers.min().item(), numbers.max().item()) if value.numel() else (0, 1)
+    dtype = value.dtype if is_signed else torch.int64
+    if low == high == -_LEAST - 1:
+        drawn = f"torch.full({shape}, {high}, dtype={dtype})"
+    else:
+        high = min(high + 1, -_LEAST - 1)
+        drawn = f"torch.randint({low}, {high}, {shape}, generator=generator, dtype={dtype})"
+    drawn += ".sort().values" if _ascends(numbers) else ""
+    if is_signed:
+        return drawn
+    return f"({drawn} ^ {_LEAST}).view({value.dtype})" if is_widest else f"{drawn}.to({value.dtype})"
+
+
+def _floats(value: Any, shape: tuple[int, ...], text: str) -> str:
+    """Numbers of the range, or of the mean and deviation, of ``value``, and infinities and NaN where it has them."""
+    import torch
+
     # What an expanded tensor repeats is seen once.
     wide = value[tuple(slice(None) if step else 0 for step in value.stride())].double()
     # As masks have them: minus infinity, or the least number that there is.
     is_extreme = ~(wide.abs() <= torch.finfo(value.dtype).max / 4)
-    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, shape)}.to({value.dtype})"
+    drawn = f"{_spread(wide[~is_extreme], value.numel() > 0, text, value.dtype)}.to({value.dtype})"
     numbers = wide[is_extreme & ~wide.isnan()].unique().tolist()[:_EXTREMES]
     for extreme in (*numbers, *([math.nan] if bool(wide.isnan().any()) else [])):
         at = wide.isnan() if extreme != extreme else wide == extreme
-        drawn = f'torch.where({_pattern(at, shape)}, float("{extreme!r}"), {drawn})'
-    return f"{drawn}{order}"
+        drawn = f'torch.where({_pattern(at, shape, text)}, float("{extreme!r}"), {drawn})'
+    return drawn
 
 
-def _spread(numbers: Any, has_numbers: bool, shape: tuple[int, ...]) -> str:
-    """Numbers of the range, or of the mean and deviation, of ``numbers``."""
+def _spread(numbers: Any, has_numbers: bool, shape: str, dtype: Any) -> str:
+    """Numbers of the range, or of the mean and deviation, of ``numbers``, none of them beyond ``dtype``."""
+    import torch
+
     if has_numbers and not numbers.numel():
         return f"torch.zeros({shape})"
     low, high = (numbers.min().item(), numbers.max().item()) if has_numbers else (0, 1)
+    # Single precision ends before some numbers of the double one.
+    is_beyond = max(high - low, high, -low) > torch.finfo(torch.float32).max / 16
+    drawing = f"{shape}, generator=generator" + (", dtype=torch.float64" if is_beyond else "")
     if has_numbers and low >= 0:
-        return f"torch.rand({shape}, generator=generator).mul({high - low!r}).add({low!r})"
+        return f"torch.rand({drawing}).mul({high - low!r}).add({low!r})"
     mean, std = float(numbers.mean()) if has_numbers else 0.0, float(numbers.std()) if numbers.numel() > 1 else 1.0
-    return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r})"
+    # A number that lies beyond eight bits becomes infinite there, or NaN.
+    ends = f".clamp({-torch.finfo(dtype).max}, {torch.finfo(dtype).max})" if dtype.itemsize == 1 else ""
+    return f"torch.randn({drawing}).mul({std!r}).add({mean!r}){ends}"
 
 
-def _pattern(at: Any, shape: tuple[int, ...]) -> str:
+def _pattern(at: Any, shape: tuple[int, ...], text: str) -> str:
     """Where a value stands: above or below a diagonal, as in causal masks, or as often as here."""
     import torch
 
@@ -96,8 +163,9 @@ def _pattern(at: Any, shape: tuple[int, ...]) -> str:
         for cut, diagonal in (("triu", at.shape[-1] - first), ("tril", last - at.shape[-2])):
             if torch.equal(at, getattr(everywhere, cut)(diagonal)):
                 flat = "" if tuple(at.shape) == shape else ".flatten()"
-                return f"torch.ones({tuple(at.shape)}, dtype=torch.bool).{cut}({diagonal}){flat}"
-    return f"torch.rand({shape}, generator=generator) < {float(at.double().mean()):.4f}"
+                own = text if tuple(at.shape) == shape else tuple(at.shape)
+                return f"torch.ones({own}, dtype=torch.bool).{cut}({diagonal}){flat}"
+    return f"torch.rand({text}, generator=generator) < {float(at.double().mean()):.4f}"
 
 
 def redrawn(tensors: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import re
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not, itemgetter
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Any
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .call_arguments import by_place_and_name, flattened, is_structure, signature_of
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
-from .kept_settings import KeptTensor, kept, owned_by, version
+from .dynamic_shapes import DynamicSize
+from .kept_settings import LARGEST_ARRAYS, KeptTensor, bytes_of_arrays, kept, owned_by, version
 from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -60,6 +61,10 @@ class Traced:
     """Of the result, as ``torch.utils._pytree`` says it."""
     further: tuple[Mapping[str, Any], ...] = ()
     """Inputs of the other calls that it was traced with, each as :attr:`inputs`."""
+    dynamic: tuple[DynamicSize, ...] = ()
+    """Sizes that may be others."""
+    covered: Container[tuple[int, ...]] = ()
+    """The sizes, one for each of :attr:`dynamic`, at which the operator is known to be what the text says."""
 
     @property
     def calls(self) -> tuple[Mapping[str, Any], ...]:
@@ -69,7 +74,7 @@ class Traced:
     @property
     def parameters(self) -> tuple[Any, ...]:
         """What a kernel takes after the inputs, as it is now."""
-        held = _parameters(self.operator) if self.operator is not None else {}
+        held = parameters_of(self.operator) if self.operator is not None else {}
         return (*(held[name] for name in self.names), *self.constants)
 
 
@@ -101,7 +106,8 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             kind = "has no numbers (it lies on meta)" if value.is_meta else f"is {str(value.layout).split('.')[-1]}"
             raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
     _refuse_dropout(operator)
-    parameters = _parameters(operator)
+    _refuse_large_arrays(operator)
+    parameters = parameters_of(operator)
     tensors = {label: value for label, value in zip(names, values, strict=True) if isinstance(value, torch.Tensor)}
 
     def flat(*args: Any) -> Any:
@@ -131,18 +137,18 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     structures: list[Any] = []
     refilled: list[bool] = []
-    before, contents = settings(operator), _contents(operator)
+    before, contents = settings(operator), contents_of(operator)
     try:
         graph = traced()
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
         # Without the tracer's own traceback: a hundred lines that end in this sentence.
         raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from None
     finally:
-        changed = _restored(operator, before, contents)
+        changed = restored(operator, before, contents)
     if changed:
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
-            "make it a buffer, which a call may write"
+            f"{_instead(operator, changed)}"
         )
     if any(refilled):
         raise ProblemError(
@@ -164,7 +170,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         except Exception:  # noqa: BLE001 - whatever the user's code raises for numbers that nobody gave it
             is_fixed = False
         finally:
-            _restored(operator, before, contents)
+            restored(operator, before, contents)
         if not is_fixed:
             raise ProblemError(
                 f"{_label(operator)} has sizes that depend on the values of {' and '.join(by_values)}, and a kernel is "
@@ -191,6 +197,19 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, parts, structures[0])
 
 
+def _instead(operator: Any, attribute: str) -> str:
+    """What to do about an attribute that a call changes."""
+    hooks = [hook for part in operator.modules() for hook in part._forward_pre_hooks.values()]
+    for hook in hooks:
+        package, _, function = type(hook).__module__.rpartition(".")
+        if package == "torch.nn.utils" and getattr(hook, "name", None) == attribute:
+            return (
+                f"{package}.{function} computes it anew in each call: call {package}.remove_{function} on that part, "
+                f"or make the module with {package}.parametrizations.{function}"
+            )
+    return "make it a buffer, which a call may write"
+
+
 def _refuse_dropout(operator: Any) -> None:
     import torch
 
@@ -202,6 +221,18 @@ def _refuse_dropout(operator: Any) -> None:
                 f"{_label(operator)} is in training mode, where {place} draws random numbers that no kernel can "
                 "repeat: call .eval() on it"
             )
+
+
+def _refuse_large_arrays(operator: Any) -> None:
+    for kind, attributes in settings(operator):
+        for key, value in attributes.items():
+            if (size := bytes_of_arrays(value)) > LARGEST_ARRAYS:
+                raise ProblemError(
+                    f"the attribute {key!r} of {kind.__name__} holds {size / 1e6:.0f} MB of NumPy arrays, which would "
+                    "be compared before every call of a kernel, because NumPy does not count writes: make it a tensor "
+                    f"(`module.register_buffer({key!r}, torch.from_numpy(...))`), which takes no time, or write a "
+                    "problem file (docs/problems.md)"
+                )
 
 
 def _uses_inputs(graph: Any) -> bool:
@@ -230,7 +261,7 @@ def _reason(error: Exception) -> str:
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
     """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
-    before, contents = settings(operator), _contents(operator)
+    before, contents = settings(operator), contents_of(operator)
     try:
         for mode in (True, False) if before else ():
             for part in operator.modules():
@@ -240,7 +271,7 @@ def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> boo
     except Exception:  # noqa: BLE001 - whatever the user's code raises in a mode in which nobody called it
         return True
     finally:
-        _restored(operator, before, contents)
+        restored(operator, before, contents)
     return False
 
 
@@ -265,7 +296,7 @@ def is_held(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
 
 
-def _contents(operator: Any) -> list[tuple[Any, Any]]:
+def contents_of(operator: Any) -> list[tuple[Any, Any]]:
     """The lists and tensors among a module's attributes, each with what is in it."""
     import torch
 
@@ -276,7 +307,7 @@ def _contents(operator: Any) -> list[tuple[Any, Any]]:
     return lists + [(KeptTensor(value), copied(value.detach())) for value in values if type(value) is torch.Tensor]
 
 
-def _restored(
+def restored(
     operator: Any,
     before: Sequence[tuple[type, dict[str, Any]]],
     contents: Sequence[tuple[Any, Any]],
@@ -324,7 +355,8 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
     return list(named.values()), list(named)
 
 
-def _parameters(operator: Callable[..., Any]) -> dict[str, Any]:
+def parameters_of(operator: Callable[..., Any]) -> dict[str, Any]:
+    """A module's parameters and buffers by name, as a graph takes them; none for a function."""
     import torch
 
     if not isinstance(operator, torch.nn.Module):

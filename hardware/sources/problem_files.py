@@ -55,8 +55,14 @@ def load_candidate(path: Path) -> str:
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"candidate file {path} does not exist{near_file(path)}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"candidate file {path} is a folder; name the Python file in it") from error
+    except OSError as error:
+        raise InputError(f"candidate file {path} cannot be read: {error.strerror}; give a Python file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"candidate file {path} cannot be read as text: {error}; give a Python file with kernel(...) or ModelNew"
+        ) from error
     refuse_neighbours(source, path)
     return source
 

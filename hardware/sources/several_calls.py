@@ -1,17 +1,33 @@
 """One operator called with several inputs, as a problem with a timed shape for each.
 
 Every call is traced alone. The texts may differ in whole numbers that are sizes of the inputs, or follow from them:
-those become expressions, which give at every call what was traced there.
+those become expressions, which give at every call what was traced there. Where sizes may be any of a range, calls with
+other sizes are made and traced as well, and the problem's shapes are sizes.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from ...schemas import ProblemError, sha256
+from ...schemas import InputError, ProblemError, sha256
+from .call_arguments import by_place_and_name, signature_of
+from .drawn_inputs import drawn_line
+from .dynamic_shapes import (
+    DynamicShapes,
+    DynamicSize,
+    dynamic_sizes,
+    resized,
+    sampled_sizes,
+    shape_text,
+    sizes_of,
+    sizes_text,
+)
 from .from_python import Traced, trace
+from .source_lines import described
+from .symbolic_trace import coverage
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _REFERENCE = "\n\ndef reference("
@@ -21,29 +37,37 @@ _SHAPES = 'shapes = {"main": {}}\n'
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
-def trace_calls(operator: Callable[..., Any], calls: Sequence[Inputs], weights: Sequence[float] = ()) -> Traced:
+def trace_calls(
+    operator: Callable[..., Any],
+    calls: Sequence[Inputs],
+    weights: Sequence[float] = (),
+    dynamic_shapes: DynamicShapes | None = None,
+) -> Traced:
     """Write ``operator``, applied to the inputs of each of ``calls``, as a problem.
 
     Args:
         operator: a function or ``nn.Module``.
         calls: arguments of each call, as :func:`.from_python.trace` takes them; the first is captured.
         weights: of each call in the geometric mean; by default all are alike.
+        dynamic_shapes: dimensions that may have other sizes than in the calls, each with the range of them.
 
     Raises:
+        InputError: ``dynamic_shapes`` does not fit the calls.
         ProblemError: a call cannot be traced, calls differ in more than sizes, or the weights do not fit.
     """
     weights = tuple(weights) or (1.0,) * len(calls)
     if len(weights) != len(calls) or not all(weight > 0 for weight in weights):
         raise ProblemError(f"{len(calls)} calls, weights {list(weights)}: give a number above 0 for each call")
     traces = [trace(operator, inputs) for inputs in calls]
-    if len(traces) == 1:
-        return traces[0]
     first = traces[0]
+    if dynamic_shapes:
+        return _with_sizes(traces, weights, dynamic_sizes(first.inputs, dynamic_shapes))
+    if len(traces) == 1:
+        return first
     for place, other in enumerate(traces[1:], 2):
         if what := _difference(first, other):
             raise ProblemError(f"call {place} has other {what} than call 1: search it alone")
-    head, _, reference = first.problem.source.partition(_REFERENCE)
-    references = [reference, *(other.problem.source.partition(_REFERENCE)[2] for other in traces[1:])]
+    head = first.problem.source.partition(_REFERENCE)[0]
     names = _names(traces)
     shapes = "".join(f'    "{name}": dict(call="{name}"),\n' for name in names)
     timed = "".join(f'    "{name}": {float(weight)!r},\n' for name, weight in zip(names, weights, strict=True))
@@ -56,19 +80,91 @@ def trace_calls(operator: Callable[..., Any], calls: Sequence[Inputs], weights: 
         head.partition(_INPUTS)[0].replace(_SHAPES, f"shapes = {{\n{shapes}}}\ntimed = {{\n{timed}}}\n")
         + f"\ndef inputs(generator, call):\n{inputs}"
         + _REFERENCE
-        + _general(references, traces)
+        + _general(traces)
     )
-    return Traced(
-        replaced(first.problem, source=source, sha256=sha256(source)),
-        operator,
-        first.inputs,
-        first.names,
-        first.constants,
-        first.settings,
-        first.parts,
-        first.structure,
-        tuple(other.inputs for other in traces[1:]),
+    return _joined(traces, source)
+
+
+def _with_sizes(traces: Sequence[Traced], weights: Sequence[float], dynamic: tuple[DynamicSize, ...]) -> Traced:
+    """The problem of an operator whose inputs may have any of the sizes; kernels have to be right at several of them.
+
+    Raises:
+        InputError: a call has sizes out of their ranges, or differs from the first in more.
+        ProblemError: the operator is another one at some of the sizes.
+    """
+    import torch
+
+    first, count = traces[0], len(traces)
+    rows = {sizes_of(each.inputs, dynamic): each for each in traces}
+    for place, (sizes, each) in enumerate(rows.items(), 1):
+        made = resized(first.inputs, dynamic, sizes)
+        pairs = [(value, each.inputs.get(label)) for label, value in made.items() if isinstance(value, torch.Tensor)]
+        if len(rows) < count or any(getattr(other, "shape", None) != value.shape for value, other in pairs):
+            raise InputError(
+                f"call {place} has to differ from the others in {', '.join(_.name for _ in dynamic)} alone"
+            )
+    for sizes in sampled_sizes(dynamic):
+        if sizes not in rows:
+            rows[sizes] = _at(first, dynamic, sizes)
+    every = list(rows.values())
+    for sizes, other in rows.items():
+        differs = _skeleton(first) != _skeleton(other)
+        if what := _difference(first, other) or ("operators, or numbers that are no sizes" if differs else ""):
+            raise ProblemError(
+                f"{described(first.operator)} has other {what} with {sizes_text(dynamic, sizes)}: give "
+                "`dynamic_shapes` ranges without it, or search several calls, `inputs=[[x], [y]]`"
+            )
+    general = _general(every)
+
+    names = ["main"] if count == 1 else []
+    names += ["_".join(f"{each.name}_{size}" for each, size in zip(dynamic, sizes, strict=True)) for sizes in rows][
+        len(names) :
+    ]
+    shapes = "".join(
+        f'    "{name}": dict({sizes_text(dynamic, sizes)}),\n' for name, sizes in zip(names, rows, strict=True)
     )
+    timed = "".join(f'    "{name}": {float(weight)!r},\n' for name, weight in zip(names, weights, strict=False))
+    head, _, body = first.problem.source.partition(_REFERENCE)[0].partition(_INPUTS)
+    lines = body.splitlines()  # the first one opens a list
+    tensors = {label: value for label, value in first.inputs.items() if isinstance(value, torch.Tensor)}
+    for place, (label, value) in enumerate(tensors.items(), 1):
+        if text := shape_text(label, value, dynamic):
+            lines[place] = drawn_line(label, value, text)
+    source = (
+        head.replace(_SHAPES, f"shapes = {{\n{shapes}}}\n" + (f"timed = {{\n{timed}}}\n" if count > 1 else ""))
+        + f"\ndef inputs(generator, {', '.join(each.name for each in dynamic)}):\n"
+        + "\n".join(lines)
+        + _REFERENCE
+        + general
+    )
+
+    def is_same(sizes: tuple[int, ...]) -> bool:
+        try:
+            other = _at(first, dynamic, sizes)
+            return not _difference(first, other) and _general([*every, other]) == general
+        except ProblemError:
+            return False
+
+    covered = coverage(first, source, dynamic, list(rows), is_same)
+    return replace(_joined(every, source), dynamic=dynamic, covered=covered)
+
+
+def _at(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int]) -> Traced:
+    """A trace of the same operator with inputs of other sizes."""
+    operator: Any = first.operator
+    positional, named = by_place_and_name(operator, resized(first.inputs, dynamic, sizes))
+    if named:
+        named |= dict(zip(signature_of(operator).parameters, positional, strict=False))  # type: ignore[union-attr]
+    try:
+        return trace(operator, named or positional)
+    except ProblemError as error:
+        raise ProblemError(f"with {sizes_text(dynamic, sizes)}: {error}") from None
+
+
+def _joined(traces: Sequence[Traced], source: str) -> Traced:
+    """The first trace, with the text of all of them and their inputs."""
+    problem = replaced(traces[0].problem, source=source, sha256=sha256(source))
+    return replace(traces[0], problem=problem, further=tuple(other.inputs for other in traces[1:]))
 
 
 def _difference(first: Traced, other: Traced) -> str:
@@ -103,15 +199,15 @@ def _names(traces: Sequence[Traced]) -> list[str]:
     return [row[differing] or "scalar" for row in sizes]
 
 
-def _general(references: Sequence[str], traces: Sequence[Traced]) -> str:
-    """The one text that is each of ``references`` at its call.
+def _general(traces: Sequence[Traced]) -> str:
+    """The one text that is the reference of each trace at its call.
 
     Raises:
         ProblemError: they differ in more than numbers that follow from sizes.
     """
-    skeletons = {_NUMBER.sub("#", text) for text in references}
+    references = [each.problem.source.partition(_REFERENCE)[2] for each in traces]
     numbers = [list(map(int, _NUMBER.findall(text))) for text in references]
-    if len(skeletons) > 1:
+    if len(set(map(_skeleton, traces))) > 1:
         raise ProblemError("the calls take other ways through the operator, not only other sizes: search each alone")
     columns = iter(list(zip(*numbers, strict=True)))
     dimensions = list(_dimensions(traces))
@@ -121,6 +217,11 @@ def _general(references: Sequence[str], traces: Sequence[Traced]) -> str:
         return match[0] if len(set(values)) == 1 else _expression(values, dimensions)
 
     return _NUMBER.sub(expression, references[0])
+
+
+def _skeleton(traced: Traced) -> str:
+    """The reference without its whole numbers."""
+    return _NUMBER.sub("#", traced.problem.source.partition(_REFERENCE)[2])
 
 
 def _dimensions(traces: Sequence[Traced]) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -57,5 +57,10 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     structures_answers: bool = False
     """Whether roles ask their models for an answer that follows a JSON schema, and an accelerator's analyst is offered
     no advice on page faults. Older sessions asked in words alone, and offered all."""
+    heeds_interrupts: bool = False
+    """Whether an interrupt is the reason of the close also while finalists are confirmed. In older sessions it was what
+    they were confirmed for."""
+    explains_losses: bool = False
+    """Whether the last sentence without a win names the number that decided, what it missed, and what may help."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""

@@ -5,6 +5,7 @@ from planner_ring import Ring
 
 import given
 from kernelswarm.agents.planner.machine import Decision
+from kernelswarm.agents.planner.ways_out import ways_out
 from kernelswarm.schemas import ConfirmationPlanned, Interval, SessionClosed, StopRequested
 
 
@@ -84,6 +85,68 @@ def test_what_was_interrupted_before_it_was_confirmed_is_no_win() -> None:
     assert (closing.event.best, closing.event.win, closing.event.wins) == ("n001", False, 0)
     assert closing.event.detail.startswith("no win found: n001 stands at 1.50x")
     assert closing.event.detail.endswith("it ended before a second run confirmed that")
+
+
+@pytest.mark.parametrize("heeds_interrupts", [True, False])
+@pytest.mark.parametrize("finishing", ["budget", "minutes"])
+def test_an_interrupt_among_confirmations_is_the_reason_of_the_close(heeds_interrupts: bool, finishing: str) -> None:
+    """It ended with exit status 0, as if the search had ended by itself. Older sessions replay as they were."""
+    ring = Ring(budget=2, minutes=4.0, heeds_interrupts=heeds_interrupts)
+    ring.tell(given.diagnosed(1.5), "n001")
+    if finishing == "minutes":
+        ring.tell(StopRequested(reason="minutes"))
+    ring.tell(given.diagnosed(1.4), "n002")
+    assert ring.state.finishing == finishing and ring.state.confirming
+    (closing,) = ring.tell(StopRequested(reason="interrupted"))
+    assert isinstance(closing.event, SessionClosed) and closing.event.best == "n001"
+    assert closing.event.reason == ("interrupted" if heeds_interrupts else finishing)
+
+
+LOST = {
+    "the judge decides": ((0.9, 1.5), "n001 stands at 0.90x (0.88 to 0.92) of torch.compile by the judge (1.50x (1.47"),
+    "ordinary processes": (
+        (1.5, 0.9),
+        "n001 stands at 0.90x (0.88 to 0.92) of eager in ordinary processes (1.50x (1.47",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_without_a_win_the_number_that_decided_comes_first(case: str) -> None:
+    (judged, ordinary), beginning = LOST[case]
+    ring = of_one_candidate(explains_losses=True)
+    (closing,) = confirmed(ring, "n001", judged, ordinary, ordinary_against="eager")
+    assert isinstance(closing.event, SessionClosed)
+    assert closing.event.detail.startswith(f"no win found: {beginning}")
+    assert closing.event.detail.endswith(
+        "; a win needs both intervals above 1, and all of this one lies below; what may help: more candidates "
+        "(--budget 2), another author (--author) or another shape in the problem"
+    )
+
+
+UNDECIDED = {
+    "near 1": (given.interval(1.01), "and this one begins at 0.9898; what may help: a run while less else is at work"),
+    "noise": (given.interval(1.5, 0.9), "and this one is 0.15 to 2.85, more than a factor of 6; what may help: a run"),
+}
+
+
+@pytest.mark.parametrize("case", UNDECIDED)
+def test_where_an_interval_leaves_it_open_a_calmer_machine_may_help(case: str) -> None:
+    interval, sentence = UNDECIDED[case]
+    ring = of_one_candidate(explains_losses=True)
+    (closing,) = ring.tell(given.diagnosed(1.0, confirmation=True, speedup=interval), "n001")
+    assert isinstance(closing.event, SessionClosed)
+    assert f"a win needs an interval above 1, {sentence}" in closing.event.detail
+
+
+def test_what_may_help_is_what_it_ended_for() -> None:
+    for opened, reason, helps in (
+        ({"minutes": 4.0}, "minutes", "more time (--minutes 8), another author"),
+        ({}, "exhausted", "help: another author (--author) or another shape"),
+        ({}, "stall", "more candidates (--budget 24), another author"),
+    ):
+        assert helps in ways_out(given.opened(**opened), reason)
+    assert not ways_out(given.opened(candidates=("",)), "budget"), "whoever hands in a file knows what to change"
 
 
 def test_the_best_is_the_one_that_wins_in_ordinary_processes() -> None:

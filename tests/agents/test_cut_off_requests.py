@@ -114,9 +114,12 @@ async def test_an_interrupted_session_has_them_in_its_log(server, tmp_path: Path
                 await within(server.requested.wait())
                 await asyncio.sleep(0.5)
                 await running.stop("interrupted")
+    result = running.result()
     asked = await run_sql(
         tmp_path, "SELECT error, output_tokens, cost FROM model_calls WHERE session = ?", params=[running.session]
     )
     assert len(asked.rows) == len(server.bodies) > 0
+    assert result.model_cost == pytest.approx(sum(row[2] for row in asked.rows)), "what was cut off is paid for"
+    assert result.model_tokens > 500 * len(asked.rows)
     for error, answered, cost in asked.rows:
         assert str(error).startswith("cancelled") and answered >= 500 and cost > 0

@@ -125,6 +125,15 @@ def test_an_interrupted_session_without_a_finished_candidate_does_not_say_that_n
     assert search.closed().detail == "no win found: it ended before a candidate was judged"
 
 
+def test_a_search_without_a_right_candidate_says_what_may_help() -> None:
+    search = Search(explains_losses=True, budget=2)
+    for node in ("n001", "n002"):
+        search.tell(given.diagnosed(0.0, Verdict.wrong_numbers), node)
+    assert search.closed().detail.endswith(
+        "; what may help: more candidates (--budget 4), another author (--author) or another shape in the problem"
+    )
+
+
 def test_a_session_of_an_older_version_goes_on_to_its_budget_and_counts_every_node() -> None:
     search = Search(*[no_candidate()] * 5, budget=5, failures_alike=0)
     closed = search.closed()

@@ -152,6 +152,7 @@ def test_calls_with_gradients_are_the_modules_own(won: Optimized) -> None:
     assert torch.equal(module.weight.grad, ROWS.sum(0))
 
 
+@pytest.mark.filterwarnings("ignore:.*computes calls itself:RuntimeWarning")
 @pytest.mark.parametrize(
     "x",
     [ROWS[:2], ROWS.double(), ROWS.half(), ROWS.reshape(2, 2, 8)],

@@ -172,6 +172,16 @@ def test_a_module_that_counts_in_an_attribute_is_refused_and_left_as_it_was() ->
     assert module.steps == 0 and "steps" not in vars(module)
 
 
+@pytest.mark.parametrize("name", ["weight_norm", "spectral_norm"])
+def test_a_weight_that_a_hook_computes_is_refused_with_the_way_out(name: str) -> None:
+    hooked = torch.nn.Sequential(getattr(torch.nn.utils, name)(torch.nn.Linear(8, 8))).eval()
+    with pytest.raises(ProblemError, match=rf"its attribute 'weight'.*utils\.{name} computes it anew.*remove_{name}"):
+        trace(hooked, [ROWS])
+    parametrized = torch.nn.Sequential(getattr(torch.nn.utils.parametrizations, name)(torch.nn.Linear(8, 8))).eval()
+    for way_out in (parametrized, torch.nn.Sequential(getattr(torch.nn.utils, f"remove_{name}")(hooked[0]))):
+        trace(way_out, [ROWS])
+
+
 def test_a_buffer_that_is_put_in_anew_is_a_write() -> None:
     class Average(torch.nn.Module):
         def __init__(self) -> None:

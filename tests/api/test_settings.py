@@ -310,3 +310,14 @@ def test_a_module_that_cannot_be_copied_is_refused_with_the_reason() -> None:
     assert calls_of(result) == 1
     with pytest.raises(InputError, match=r"it cannot be copied to be compared with the kernel: .*lock"):
         kernelswarm.apply(torch.nn.Sequential(module), result, where="0")
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_arrays_that_each_call_would_read_for_long_are_refused_before_a_search(wrapped: bool) -> None:
+    """One of 200 MB took 0.3 s of every call."""
+    module, table = Scale(), numpy.zeros(2**20)
+    module.table = {"rows": [table]} if wrapped else table  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"'table' of Scale holds 8 MB of NumPy arrays.*register_buffer\('table'"):
+        problem_of(module, [ROWS])
+    module.table = table[: 2**16]  # type: ignore[attr-defined]
+    assert problem_of(module, [ROWS]).problem.source

@@ -94,6 +94,7 @@ def test_weights_are_of_several_calls() -> None:
         problem_of(Scale(), [[torch.ones(4, 8)], [torch.ones(2, 8)]], [1.0, 0.0])
 
 
+@pytest.mark.filterwarnings("ignore:.*computes calls itself:RuntimeWarning")
 def test_the_kernel_takes_every_call_and_no_other() -> None:
     module = Scale()
     won = optimized(module, [[torch.ones(4, 8)], [torch.ones(2, 8)]])

@@ -7,7 +7,7 @@ import pytest
 from benched import row, task
 
 from kernelswarm.bench.runs import Outcome, ResultsTable
-from kernelswarm.bench.runs.results_table import open_results_table
+from kernelswarm.bench.runs.result_files import opened_alone
 from kernelswarm.bench.runs.row import COLUMNS, changes
 from kernelswarm.schemas import InputError
 
@@ -22,7 +22,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
         eager_low=None,
         compile_low=None,
     )
-    with open_results_table(path) as results:
+    with opened_alone(path, ResultsTable) as results:
         for entry in (refused, row(2, at="2026-11-21"), row(2, subset="2"), row(3, verdict=Outcome.running)):
             results.put(entry)
     again = ResultsTable(path)
@@ -53,18 +53,21 @@ def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> N
 def test_another_file_is_not_written_over(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text)
-    with pytest.raises(InputError, match=message), open_results_table(path):
+    with pytest.raises(InputError, match=message), opened_alone(path, ResultsTable):
         pass
     assert path.read_text() == text
 
 
 def test_two_commands_do_not_write_one_file(tmp_path: Path) -> None:
-    with open_results_table(tmp_path / "a.csv"):
-        with pytest.raises(InputError, match="another command is writing"), open_results_table(tmp_path / "a.csv"):
+    with opened_alone(tmp_path / "a.csv", ResultsTable):
+        with (
+            pytest.raises(InputError, match="another command is writing"),
+            opened_alone(tmp_path / "a.csv", ResultsTable),
+        ):
             pass
-        with open_results_table(tmp_path / "b.csv"):
+        with opened_alone(tmp_path / "b.csv", ResultsTable):
             pass
-    with open_results_table(tmp_path / "a.csv"):
+    with opened_alone(tmp_path / "a.csv", ResultsTable):
         pass
 
 

@@ -16,7 +16,7 @@ from kernelswarm.bus.open_sessions import OpenSessionIndex
 from kernelswarm.bus.pull import Pull
 from kernelswarm.bus.round_robin import RoundRobin
 from kernelswarm.bus.subjects import durable_name
-from kernelswarm.schemas import SessionClosed, StopRequested
+from kernelswarm.schemas import SessionClosed, SessionOpened, StopRequested
 
 STOP = [StopRequested]
 
@@ -201,6 +201,14 @@ async def test_a_copy_of_its_opening_does_not_open_a_closed_session(bus, event):
     index = OpenSessionIndex(bus._link, "cpu")
     assert await index.sessions() == ["s2"]
     await index.aclose()
+
+
+async def test_sessions_that_wait_for_somebody_are_open_ones_of_any_pool_the_newest_last(bus, event):
+    await bus.publish_many([event(opened(), session=session) for session in ("s1", "s2", "s3", "s4")])
+    await bus.publish_many([event(session="s1"), event(session="s3", pool="other"), event(session="s4")])
+    await bus.publish(event(SessionClosed(reason="user"), session="s1"))
+    assert await bus.open_sessions(StopRequested) == ["s3", "s4"]
+    assert await bus.open_sessions(SessionOpened) == ["s2", "s3", "s4"]
 
 
 async def test_a_cancellation_that_the_client_swallows_ends_the_task_all_the_same():

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
@@ -76,6 +77,14 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--seed-from", "auto,nosuch-1"], "there is no session 'nosuch-1'"),
         (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
         (["evaluate", "{problem}", "{tmp}/binary.py"], "cannot be read as text"),
+        (["evaluate", "{problem}", "{tmp}"], "is a folder; name the Python file in it"),
+        (["optimize", "{problem}", "--nats", "nats://[x"], "'nats://[x' is not the URL of a NATS server"),
+        (["knowledge", "show", "zzz", "--pool", "cpu"], "`kernelswarm knowledge list --pool cpu` names them"),
+        (["compile", "{tmp}/empty.py"], "empty.py: it defines neither `kernel` nor `ModelNew`"),
+        (["compile", "{tmp}/binary.py"], "give a Python file with kernel(...) or ModelNew"),
+        (["optimize", "{problem}", "--pool", "{tmp}/mine.toml"], "pools/mine.toml, and name it --pool mine"),
+        (["log", "import", "{tmp}/other.json"], "other.json is no log file: name one (`kernelswarm log path`)"),
+        (["log", "import", "{tmp}/other.sqlite"], "other.sqlite is no log file: name one (`kernelswarm log path`)"),
         (["evaluate", "{problem}", "/dev/zero"], "is no plain file"),
         (["evaluate", "{problem}", "{tmp}/leans.py"], "imports empty.py: a candidate is one self-contained file"),
         (["evaluate", "/dev/zero", "{tmp}/empty.py"], "is no plain file"),
@@ -106,6 +115,8 @@ def test_what_is_seen_before_anything_runs(
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "torn.py").write_text("def reference(:\n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "other.json").write_text("{")
+    sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE events (a)")
     (tmp_path / "huge.py").write_text("x" * (1 << 23))
     (tmp_path / "leans.py").write_text("import empty\ndef kernel(x): return x")
     before = log_path(recorded).read_bytes()

@@ -98,6 +98,20 @@ async def test_an_interrupted_search_counts_what_was_finished(tmp_path: Path) ->
     assert report["best"] and report["times_ms"].keys() == {"eager", "candidate"}
 
 
+async def test_an_interrupt_while_finalists_are_timed_ends_as_any_other_does(tmp_path: Path) -> None:
+    """The status was 0, as if the search had ended by itself."""
+    (tmp_path / "simple.py").write_text(SIMPLE)
+    program = await started("optimize", "simple.py", "--pool", "bare", "--budget", "1", "--out", "o", folder=tmp_path)
+    await line(program, "n001")
+    os.killpg(program.pid, signal.SIGINT)
+    status, out, err = await end(program)
+    assert status == 130, err
+    report = result(tmp_path / "o")
+    assert (report["reason"], report["best"], report["win"]) == ("interrupted", "n001", False)
+    assert "it ended before a second run confirmed that" in report["detail"]
+    assert f"go on    kernelswarm fork {report['session']} --node n001" in out
+
+
 @pytest.mark.thorough  # tests/agents/test_resume.py kills and resumes as well
 async def test_a_search_that_was_killed_writes_where_it_was_told_to_once_it_is_resumed(
     tmp_path: Path, home: Path

@@ -1,13 +1,18 @@
 """What is said at the end of a search whose time was too short."""
 
+import asyncio
 import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import given
-from kernelswarm.cli.following import spent_text, without_baselines
+from kernelswarm.cli.following import follow, spent_text, without_baselines
+from kernelswarm.cli.interrupts import Interrupts
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import SessionClosed
+from kernelswarm.sessions.spectator import Spectator
 
 SECOND = 1_000_000_000
 
@@ -56,3 +61,36 @@ def test_any_other_search_does_not(other: dict[str, object]) -> None:
 )
 def test_a_search_without_baselines_says_what_helps(minutes: float | None, says: str) -> None:
     assert without_baselines(given.opened(minutes=minutes, spent_s=73.0), 2.0).endswith(says)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_whoever_leaves_at_once_is_told_how_to_go_on(closed: bool) -> None:
+    graph, following = SearchGraph("s-test1"), asyncio.Event()
+    if closed:
+        event = SessionClosed(reason="interrupted")
+        graph.apply(given.envelope_of(event), event)
+
+    async def events() -> Any:
+        following.set()
+        await asyncio.Event().wait()
+        yield
+
+    async def watch_workers(_: object) -> None:
+        pass
+
+    lines: list[str] = []
+    search: Any = SimpleNamespace(
+        session="s-test1",
+        graph=graph,
+        events=events,
+        watch_workers=watch_workers,
+        notify_of_others=lambda _: None,
+        notify_of_memory=lambda _: None,
+    )
+    display = Spectator()
+    display.say = lines.append  # type: ignore[method-assign]
+    task = asyncio.create_task(follow(search, display, Interrupts(asyncio.current_task(), asyncio.get_running_loop())))  # type: ignore[arg-type]
+    await following.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert lines == ([] if closed else ["session s-test1 stays open: kernelswarm resume s-test1 goes on with it"])

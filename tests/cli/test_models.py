@@ -39,6 +39,16 @@ def test_an_address_that_is_none_is_bad_input(kernelswarm, url):
     assert ran.status == 2 and ("pw" not in ran.err or "no http address" in ran.err)
 
 
+@pytest.mark.parametrize("vendor", ["OPENAI", "ANTHROPIC"])
+def test_a_password_in_a_variable_is_refused_by_its_name(kernelswarm, monkeypatch, vendor):
+    monkeypatch.setenv(f"{vendor}_API_KEY", "sk-secret")
+    monkeypatch.setenv(f"{vendor}_BASE_URL", "http://user:pw@host/v1")
+    ran = kernelswarm("models", "--offline", "--json")
+    problem = next(author["problem"] for author in json.loads(ran.out)["authors"] if author["author"] == vendor.lower())
+    assert problem.startswith(f"{vendor}_BASE_URL holds a user or a password, which the log would keep")
+    assert "pw" not in problem.replace("password", "")
+
+
 @pytest.mark.parametrize("status", [200, 401, 500])
 async def test_a_server_is_asked_for_its_models(monkeypatch, status):
     from model_server import Failed, model_server

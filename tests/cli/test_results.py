@@ -75,6 +75,12 @@ def test_a_file_that_is_no_win_is_named_for_what_it_is(capsys: pytest.CaptureFix
     assert f"{RESULT.best}: one pass one pass" in shown and "one pass …" in shown
 
 
+@pytest.mark.parametrize(("reason", "says"), [("interrupted", True), ("budget", False)])
+def test_an_interrupted_search_says_how_to_go_on(capsys: pytest.CaptureFixture[str], reason: str, says: bool) -> None:
+    print_summary(msgspec.structs.replace(RESULT, reason=reason))
+    assert (f"go on    kernelswarm fork {RESULT.session} --node {RESULT.best}" in capsys.readouterr().out) is says
+
+
 def test_a_reason_that_stands_above_is_not_printed_again(capsys: pytest.CaptureFixture[str]) -> None:
     result = msgspec.structs.replace(RESULT, win=False, detail="no candidate was made: it branches; use a mask")
     for failures, sentence in (

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernelswarm.hardware.sources.drawn_inputs import redrawn
+from kernelswarm.schemas import ProblemError
 
 INF, NAN = float("inf"), float("nan")
 CAUSAL = torch.full((6, 6), -INF).triu(1)
@@ -47,3 +48,53 @@ def test_edges_of_bins_ascend() -> None:
 def test_a_turned_mask_lies_in_memory_as_it_did() -> None:
     drawn = redrawn({"mask": CAUSAL.t()}, 0)["mask"]
     assert drawn.stride() == (1, 6) and set(drawn.unique().tolist()) == {0.0, -INF}
+
+
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+WIDEST = torch.iinfo(torch.int64)
+UNUSUAL = {
+    **{f"ascending {dtype}": torch.arange(1, 9).to(dtype) for dtype in (*FLOAT8, torch.uint16, torch.uint64)},
+    "complex": torch.randn(3, 4, dtype=torch.complex64),
+    "complex, turned": torch.randn(3, 4, dtype=torch.complex128).t(),
+    "complex, expanded": torch.randn(1, 4, dtype=torch.complex64).expand(3, 4),
+    "conjugated": torch.randn(5, dtype=torch.complex64).conj(),
+    "int64's largest": torch.tensor([WIDEST.max, 0]),
+    "all of int64": torch.tensor([WIDEST.max, WIDEST.min]),
+    "all of uint64": torch.tensor([2**64 - 1, 0], dtype=torch.uint64),
+    "all of uint32": torch.tensor([[2**32 - 1, 0]] * 2, dtype=torch.uint32).t(),
+    "scalar uint16": torch.tensor(7, dtype=torch.uint16),
+}
+
+
+@pytest.mark.parametrize("case", UNUSUAL)
+def test_every_type_with_numbers_is_drawn(case: str) -> None:
+    given = UNUSUAL[case]
+    drawn = redrawn({"x": given}, 0)["x"]
+    assert (drawn.dtype, drawn.shape, drawn.stride()) == (given.dtype, given.shape, given.stride())
+    if case.startswith("ascending"):
+        assert bool((drawn.double()[1:] >= drawn.double()[:-1]).all())
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        torch.full((3,), WIDEST.max),
+        torch.full((3,), 2**64 - 1, dtype=torch.uint64),
+        torch.full((2, 2), 40_000, dtype=torch.uint16),
+    ],
+    ids=str,
+)
+def test_one_integer_is_drawn_as_itself(same: torch.Tensor) -> None:
+    assert redrawn({"x": same}, 0)["x"].tolist() == same.tolist()
+
+
+@pytest.mark.parametrize(("largest", "dtype"), [(3e38, torch.float64), (58.0, torch.float8_e4m3fnuz)])
+def test_drawn_numbers_are_none_that_the_type_does_not_have(largest: float, dtype: torch.dtype) -> None:
+    given = torch.tensor([[largest, -largest] * 100_000]).double().to(dtype)
+    assert bool(redrawn({"x": given}, 0)["x"].double().isfinite().all())
+
+
+def test_a_type_without_arithmetic_is_refused_with_the_inputs_name() -> None:
+    packed = torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    with pytest.raises(ProblemError, match=r"input 'codes' is of torch\.float4_e2m1fn_x2.*convert it before the call"):
+        redrawn({"codes": packed}, 0)

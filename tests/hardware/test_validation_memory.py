@@ -246,13 +246,14 @@ async def test_the_limit_is_in_the_command(tmp_path):
     assert [command.memory_bytes for command in commands] == [7]
 
 
-class LimitedMemory(tensor_placement.MainMemory):
+class LimitedMemory(tensor_placement.TensorDevice):
     """Main memory that holds its process to a limit, as an accelerator does."""
+
+    shortages = 0
 
     def __init__(self) -> None:
         super().__init__()
         self.size: int | None = None
-        self.shortages = 0
 
     def limit(self, size: int) -> None:
         self.size = size

@@ -10,7 +10,7 @@ import torch
 from kernelswarm.hardware.harness.children import reference
 from kernelswarm.hardware.harness.inputs.variants import NORMAL
 from kernelswarm.hardware.harness.messages.commands import MakeCase, Open
-from kernelswarm.hardware.harness.tensors.tensor_placement import MainMemory
+from kernelswarm.hardware.harness.tensors.tensor_placement import TensorDevice
 from kernelswarm.schemas import ProblemFormat
 
 SIZE = 54_321
@@ -32,7 +32,7 @@ def held() -> int:
     return sum(type(value) is torch.Tensor and value.numel() == SIZE for value in gc.get_objects())
 
 
-class Tidied(MainMemory):
+class Tidied(TensorDevice):
     """Counts the inputs and outputs that are held whenever memory is handed back."""
 
     def __init__(self) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from kernelswarm.bench.opinfo import Outcome, Row, Task, markdown
 from kernelswarm.bench.opinfo.report import report_on
-from kernelswarm.bench.opinfo.results_table import ResultsTable, open_results_table
+from kernelswarm.bench.opinfo.results_table import ResultsTable
+from kernelswarm.bench.runs.result_files import opened_alone
 from kernelswarm.schemas import InputError
 
 TASK = Task("ops", "exp", "float32", ("cpp",), 2, "", "v1")
@@ -54,7 +55,7 @@ def test_causes_leave_out_what_differs_among_samples() -> None:
 
 def test_rows_come_back_as_they_were_put(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    with open_results_table(path) as table:
+    with opened_alone(path, ResultsTable) as table:
         table.put(ROWS[:1])
         table.put(ROWS[1:2])
         table.put([row(Outcome.wrong, sample=1)])
@@ -65,7 +66,7 @@ def test_rows_come_back_as_they_were_put(tmp_path: Path) -> None:
 
 def test_a_line_without_its_end_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    with open_results_table(path) as table:
+    with opened_alone(path, ResultsTable) as table:
         table.put(ROWS[:1])
     path.write_text(path.read_text() + "ops,sort,0,flo")
     assert ResultsTable(path).rows(TASK) == ROWS[:1]
@@ -74,7 +75,7 @@ def test_a_line_without_its_end_is_left_out(tmp_path: Path) -> None:
 def test_two_commands_do_not_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     refused = pytest.raises(InputError, match="another command is writing")
-    with open_results_table(path), refused, open_results_table(path):
+    with opened_alone(path, ResultsTable), refused, opened_alone(path, ResultsTable):
         pass
 
 

@@ -1,6 +1,7 @@
 """The log as a file: contract, creation, refusals."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -76,6 +77,17 @@ def test_a_file_that_is_no_database_is_refused_in_one_sentence(tmp_path: Path) -
     with pytest.raises(StoreError, match=r"log.duckdb is not a log of kernelswarm: move it away"):
         Log.open(path)
     assert path.read_text().startswith("dear diary")
+
+
+def test_a_file_of_another_database_is_refused_as_well(tmp_path: Path) -> None:
+    """DuckDB would open it by an extension, and speak of that."""
+    sqlite3.connect(log_path(tmp_path)).execute("CREATE TABLE events (a)")
+    (tmp_path / "folder").mkdir()
+    log_path(tmp_path / "folder").mkdir()
+    for home in (tmp_path, tmp_path / "folder"):
+        for read_only in (False, True):
+            with pytest.raises(StoreError, match=r"log.duckdb is not a log of kernelswarm: move it away"):
+                Log.open(log_path(home), read_only=read_only)
 
 
 def test_a_database_that_is_no_log_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ interpreter does anew in each of thousands of calls, and reduces as a GPU does: 
 import functools
 import math
 import os
+from dataclasses import replace
 
 os.environ["TRITON_INTERPRET"] = "1"
 
@@ -138,7 +139,31 @@ def _reduce_in_halves(operation, tensors):
     return [operation.to_tensor(part, tensor.dtype) for part, tensor in zip(results, tensors, strict=True)]
 
 
+@functools.cache
+def _extent(shape):
+    """The sizes and the number of elements of a tensor, as a kernel sees them."""
+    return tl.tuple([tl.constexpr(size) for size in shape]), tl.constexpr(math.prod(shape))
+
+
+def _make_tensor(tensor, handle, type):
+    tensor.handle, tensor.type, tensor.dtype = handle, type, type.scalar
+    tensor.shape, tensor.numel = _extent(type.shape if type.is_block() else ())
+
+
+def _with_element(block, element):
+    other = object.__new__(tl.block_type)
+    other.element_ty, other.shape, other.numel = element, block.shape, block.numel
+    other.name = f"<{block.shape}, {element}>"
+    return other
+
+
 interpreter._patch_lang = _patch_for_launch
 interpreter._get_np_dtype = _type_in_numpy
 InterpretedFunction.__call__ = _call_device_function
 ReduceOps.generic_reduce = _reduce_in_halves
+tl.tensor.__init__ = _make_tensor
+tl.block_type.with_element_ty = _with_element
+# Sums of integers are computed again in 64 bits for an assertion that the interpreter leaves out.
+_builder = interpreter.interpreter_builder
+assert not _builder.options.debug
+_builder.options = replace(_builder.options, sanitize_overflow=False)

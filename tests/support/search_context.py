@@ -10,7 +10,7 @@ from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import Problem, ProblemFacts
 from kernelswarm.sessions.connection import joined_bus
-from kernelswarm.sessions.search import SearchContext
+from kernelswarm.sessions.search_context import SearchContext
 
 SearchContextOf = Callable[[Problem], Awaitable[SearchContext]]
 

@@ -69,6 +69,7 @@ def test_models_go_to_the_authors_that_ask_them():
         ({"text": "generator", "base_url": "http://user:secret@h"}, "a user or a password"),
         ({"text": "openai", "base_url": "http://h/v1?key=secret"}, r"'http://h/v1' with a query.*OPENAI_API_KEY"),
         ({"text": "anthropic", "base_url": "http://h/v1#secret"}, r"'http://h/v1' with a query or a fragment"),
+        ({"text": "openai", "base_url": "http://[secret@h"}, "'an address', which is no http address"),
         ({"text": "openai", "base_url": "ftp://h?secret"}, "'ftp://h', which is no http address"),
     ],
 )

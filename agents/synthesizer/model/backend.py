@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ....schemas import InputError, ModelCalled, SynthesisFailed
-from ..backend import Answer, Request
+from ..backend import Answer, Backend, Request
 from .prices import FILE, Price, price_of
 from .settings import Settings, VendorFacts, check_model
 from .surroundings import Surroundings
@@ -29,7 +29,7 @@ _READY: set[str] = set()
 _REHEARSING = threading.Lock()
 
 
-class ModelBackend(ABC):
+class ModelBackend(Backend, ABC):
     """Asks a model for each candidate. The SDK and AutoGen are imported with the first request, in a thread."""
 
     name: str

@@ -233,48 +233,47 @@ class ModelClient(ChatCompletionClient):
         return KernelswarmError(f"a defect in asking {self._model}: {text} ({place.name} in {place.filename})")
 
     def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, reply: Reply) -> ModelCalled:
-        usage = reply.usage
-        return ModelCalled(
-            backend=self._settings.vendor.name,
-            model=self._model,
-            request=self._settings.redact(canonical(body)),
+        return self._recorded(
+            body,
+            reply.usage,
             completion=reply.text,
             tool_calls=_tool_calls(reply),
             blocks=reply.blocks,
             stop_reason=reply.stop_reason,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            estimated=usage.is_estimated,
-            cost=self._cost(usage),
+            cost=self._cost(reply.usage),
             price_date=self._price.date if self._price else "",
             latency_ms=latency_ms,
             attempt=attempt,
-            context=self._context,
         )
 
     def _failed_call(
         self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault, wasted: Usage | None
     ) -> ModelCalled:
         usage = wasted or Usage(input_tokens=0, output_tokens=0)
-        return ModelCalled(
-            backend=self._settings.vendor.name,
-            model=self._model,
-            request=self._settings.redact(canonical(body)),
+        return self._recorded(
+            body,
+            usage,
             completion="",
             stop_reason="error",
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            estimated=usage.is_estimated,
             cost=self._cost(usage) if wasted else None,
             price_date=self._price.date if wasted and self._price else "",
             latency_ms=latency_ms,
             error=f"{fault.kind}: {fault.message}",
             attempt=attempt,
+        )
+
+    def _recorded(self, body: dict[str, Any], usage: Usage, **fields: Any) -> ModelCalled:
+        return ModelCalled(
+            backend=self._settings.vendor.name,
+            model=self._model,
+            request=self._settings.redact(canonical(body)),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            estimated=usage.is_estimated,
             context=self._context,
+            **fields,
         )
 
     def _cost(self, usage: Usage) -> float | None:

@@ -140,7 +140,7 @@ def public_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def check_url(url: str, where: str, example: str = "http://localhost:8000/v1") -> None:
+def check_url(url: str, where: str = "the base URL", example: str = "http://localhost:8000/v1") -> None:
     """Refuse what is no address of a server.
 
     Args:
@@ -149,8 +149,8 @@ def check_url(url: str, where: str, example: str = "http://localhost:8000/v1") -
         example: An address that is fit.
 
     Raises:
-        InputError: it is no http address, or has a query or a fragment: keys stand there, and libraries put the path of
-            a request behind it.
+        InputError: it is no http address, or has a user, a password, a query or a fragment: keys stand there, and
+            libraries put the path of a request behind it.
     """
     try:
         parts = urlsplit(url)
@@ -158,6 +158,11 @@ def check_url(url: str, where: str, example: str = "http://localhost:8000/v1") -
     except ValueError:
         usable = False
     shown = "an address" if "@" in url else url.partition("?")[0].partition("#")[0]
+    if usable and "@" in parts.netloc:
+        raise InputError(
+            f"{where} holds a user or a password, which the log would keep: take what stands before the '@' out of it, "
+            "and put the key into OPENAI_API_KEY or ANTHROPIC_API_KEY"
+        )
     if not usable:
         raise InputError(
             f"{where} is {shown!r}, which is no http address: set it to something like {example}, or leave it out"

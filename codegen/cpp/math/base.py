@@ -36,6 +36,12 @@ class Snippet:
     """Arguments between which `ulp` holds; infinities are included."""
 
 
+def horner(name: str, x: str, coefficients: str) -> str:
+    """C++ that sets ``name`` to a polynomial of ``x``; the coefficient of the highest power comes first."""
+    first, *others = coefficients.split()
+    return "".join([f"  float {name} = {first};\n", *(f"  {name} = ks_fma({name}, {x}, {c});\n" for c in others)])
+
+
 PRELUDE = """\
 // Leaves Bessel functions and their like out of libstdc++'s <cmath>: reading them takes half the time of all headers.
 #define _GLIBCXX_BITS_SPECFUN_H 1

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from .base import Level, Snippet
+from .base import Level, Snippet, horner
 
 # 0x1.8p23 + n keeps the integer n in the low bits of the float: rounding and conversion in one addition.
-EXP_OF_REST = """\
-  float p = 0x1.6a234ep-10f;
-  p = ks_fma(p, r, 0x1.123a6cp-7f);
-  p = ks_fma(p, r, 0x1.5558f4p-5f);
-  p = ks_fma(p, r, 0x1.55549p-3f);
-  p = ks_fma(p, r, 0x1.fffffcp-2f);
-  p = ks_fma(p, r, 1.0f);
-  p = ks_fma(p, r, 1.0f);
+EXP_OF_REST = f"""\
+{horner("p", "r", "0x1.6a234ep-10f 0x1.123a6cp-7f 0x1.5558f4p-5f 0x1.55549p-3f 0x1.fffffcp-2f 1.0f 1.0f")}\
 """
 """``p = exp(r)`` for what an exponential leaves once its power of two is taken out, half of ln 2 at most."""
 
@@ -69,12 +63,7 @@ def _exp_fast(doubled: bool) -> str:
   float n = t - 0x1.8p23f;
   float r = ks_fma(n, -0x1.62e43p-1f, c);
   r = ks_fma(n, 0x1.05c61p-29f, r);
-  float p = 0x1.0fa1fep-7f;
-  p = ks_fma(p, r, 0x1.573a24p-5f);
-  p = ks_fma(p, r, 0x1.555a7cp-3f);
-  p = ks_fma(p, r, 0x1.fffdc6p-2f);
-  p = ks_fma(p, r, 0x1.fffff6p-1f);
-  p = ks_fma(p, r, 1.0f);
+{horner("p", "r", "0x1.0fa1fep-7f 0x1.573a24p-5f 0x1.555a7cp-3f 0x1.fffdc6p-2f 0x1.fffff6p-1f 1.0f")}\
   float y = {p} * ks_from_bits((ks_bits(t) + {bias}u) << 23);
 """
 
@@ -93,63 +82,47 @@ KS_INLINE float ks_exp_part(float x) {{  // for sums with 1: NaN comes out as a 
 }}
 """
 
-_EXP2 = """\
-KS_INLINE float ks_exp2_accurate(float x) {
+_EXP2 = f"""\
+KS_INLINE float ks_exp2_accurate(float x) {{
   x = x < -151.0f ? -151.0f : x;
   x = x > 129.0f ? 129.0f : x;
   float t = x + 0x1.8p23f;
   float r = x - (t - 0x1.8p23f);
   int32_t k = (int32_t)ks_bits(t) - 0x4b400000;
-  float p = 0x1.41fb2cp-13f;
-  p = ks_fma(p, r, 0x1.5f3f32p-10f);
-  p = ks_fma(p, r, 0x1.3b2d5p-7f);
-  p = ks_fma(p, r, 0x1.c6aee6p-5f);
-  p = ks_fma(p, r, 0x1.ebfbdcp-3f);
-  p = ks_fma(p, r, 0x1.62e43p-1f);
-  p = ks_fma(p, r, 1.0f);
+{horner("p", "r", "0x1.41fb2cp-13f 0x1.5f3f32p-10f 0x1.3b2d5p-7f 0x1.c6aee6p-5f 0x1.ebfbdcp-3f 0x1.62e43p-1f 1.0f")}\
   int32_t h = k >> 1;
   float a = ks_from_bits((uint32_t)(h + 127) << 23);
   float b = ks_from_bits((uint32_t)(k - h + 127) << 23);
   return (p * a) * b;
-}
+}}
 """
 
-_EXP2_FAST = """\
-KS_INLINE float ks_exp2_fast(float x) {
+_EXP2_FAST = f"""\
+KS_INLINE float ks_exp2_fast(float x) {{
   float c = ks_clamp(x, -126.0f, 128.6f);
   float t = c + 0x1.8p23f;
   float r = c - (t - 0x1.8p23f);
-  float p = 0x1.5bd898p-10f;
-  p = ks_fma(p, r, 0x1.3ce8cp-7f);
-  p = ks_fma(p, r, 0x1.c6b6dcp-5f);
-  p = ks_fma(p, r, 0x1.ebf9c2p-3f);
-  p = ks_fma(p, r, 0x1.62e42ap-1f);
-  p = ks_fma(p, r, 1.0f);
+{horner("p", "r", "0x1.5bd898p-10f 0x1.3ce8cp-7f 0x1.c6b6dcp-5f 0x1.ebf9c2p-3f 0x1.62e42ap-1f 1.0f")}\
   float y = (p + p) * ks_from_bits((ks_bits(t) + 126u) << 23);
   return x != x ? x : y;
-}
+}}
 """
 
-_EXPM1 = """\
-KS_INLINE float ks_expm1_accurate(float x) {
+_EXPM1 = f"""\
+KS_INLINE float ks_expm1_accurate(float x) {{
   float c = x < -18.0f ? -18.0f : x;
   c = c > 89.0f ? 89.0f : c;
   float t = ks_fma(c, 0x1.715476p+0f, 0x1.8p23f);
   float n = t - 0x1.8p23f;
   float r = ks_fma(n, -0x1.62e43p-1f, c);
   r = ks_fma(n, 0x1.05c61p-29f, r);
-  float p = 0x1.a032c8p-13f;
-  p = ks_fma(p, r, 0x1.6d7298p-10f);
-  p = ks_fma(p, r, 0x1.11118ap-7f);
-  p = ks_fma(p, r, 0x1.5554bp-5f);
-  p = ks_fma(p, r, 0x1.555554p-3f);
-  p = ks_fma(p, r, 0.5f);
+{horner("p", "r", "0x1.a032c8p-13f 0x1.6d7298p-10f 0x1.11118ap-7f 0x1.5554bp-5f 0x1.555554p-3f 0.5f")}\
   float q = ks_fma(p * r, r, r);
   float s = ks_from_bits((ks_bits(t) + 126u) << 23);  // 2^(n-1), doubled at the end so that 2^128 overflows
   float y = ks_fma(s, q, s - 0.5f);
   y = y + y;
   return std::fabs(x) < 1e-7f ? x : y;  // keeps -0 and subnormals
-}
+}}
 """
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from .base import Level, Snippet
+from .base import Level, Snippet, horner
 from .exponential import EXP_OF_REST
 
-_TANH = """\
-KS_INLINE float ks_tanh_accurate(float x) {
+_TANH = f"""\
+KS_INLINE float ks_tanh_accurate(float x) {{
   float a = std::fabs(x);
   float s = x * x;
-  float p = -0x1.75e1dcp-8f;
-  p = ks_fma(p, s, 0x1.52269ep-6f);
-  p = ks_fma(p, s, -0x1.b83c5ap-5f);
-  p = ks_fma(p, s, 0x1.110726p-3f);
-  p = ks_fma(p, s, -0x1.555532p-2f);
+{horner("p", "s", "-0x1.75e1dcp-8f 0x1.52269ep-6f -0x1.b83c5ap-5f 0x1.110726p-3f -0x1.555532p-2f")}\
   float near = ks_fma(p * s, a, a);
   float e = ks_exp_accurate(a + a);
   float far = 1.0f - 2.0f / (e + 1.0f);
   return std::copysign(a < 0.625f ? near : far, x);  // of -0 too
-}
+}}
 """
 
-_TANH_FAST = """\
-KS_INLINE float ks_tanh_fast(float x) {
+_TANH_FAST = f"""\
+KS_INLINE float ks_tanh_fast(float x) {{
   float c = ks_cap(std::fabs(x), 9.02f);
   float s = c * c;
-  float p = 0x1.c9a428p-27f;
-  p = ks_fma(p, s, 0x1.595574p-16f);
-  p = ks_fma(p, s, 0x1.c9f864p-9f);
-  p = ks_fma(p, s, 0x1.120442p-3f);
-  p = ks_fma(p, s, 1.0f);
-  float q = 0x1.a0b884p-21f;
-  q = ks_fma(q, s, 0x1.5841e8p-12f);
-  q = ks_fma(q, s, 0x1.a7df2ap-6f);
-  q = ks_fma(q, s, 0x1.de576ap-2f);
-  q = ks_fma(q, s, 1.0f);
+{horner("p", "s", "0x1.c9a428p-27f 0x1.595574p-16f 0x1.c9f864p-9f 0x1.120442p-3f 1.0f")}\
+{horner("q", "s", "0x1.a0b884p-21f 0x1.5841e8p-12f 0x1.a7df2ap-6f 0x1.de576ap-2f 1.0f")}\
   float y = std::copysign(ks_cap((c * p) / q, 1.0f), x);  // rounding alone would carry it past 1
   return x != x ? x : y;
-}
+}}
 """
 
 _SIGMOID = """\
@@ -66,26 +54,22 @@ KS_INLINE float ks_silu_fast(float x) { return x / (1.0f + ks_exp_part(-x)); }
 """
 
 _ERF_PARTS = (
-    """\
-KS_INLINE float ks_erf_near(float x) {  // erf(x), |x| < 0.93
+    f"""\
+KS_INLINE float ks_erf_near(float x) {{  // erf(x), |x| < 0.93
   float s = x * x;
-  float p = -0x1.3827a8p-11f;
-  p = ks_fma(p, s, 0x1.46c2c4p-8f);
-  p = ks_fma(p, s, -0x1.b676eap-6f);
-  p = ks_fma(p, s, 0x1.ce19080p-4f);
-  p = ks_fma(p, s, -0x1.8126dcp-2f);
-  p = ks_fma(p, s, 0x1.06eba6p-3f);
+{horner("p", "s", "-0x1.3827a8p-11f 0x1.46c2c4p-8f -0x1.b676eap-6f 0x1.ce19080p-4f -0x1.8126dcp-2f 0x1.06eba6p-3f")}\
   return ks_fma(p, x, x);
-}
-KS_INLINE float ks_erfc_far(float a) {  // 1 - erf(a), a >= 0.92, to float's last place of 1
+}}
+KS_INLINE float ks_erfc_far(float a) {{  // 1 - erf(a), a >= 0.92, to float's last place of 1
   a = a > 9.19f ? 9.19f : a;  // 2^-126 there: the exponential needs one power of two
-  float g = -0x1.78dd84p-17f;
-  g = ks_fma(g, a, 0x1.527c66p-12f);
-  g = ks_fma(g, a, -0x1.dd6cd6p-9f);
-  g = ks_fma(g, a, 0x1.85515ep-6f);
-  g = ks_fma(g, a, -0x1.b32574p-4f);
-  g = ks_fma(g, a, -0x1.45328ep-1f);
-  g = ks_fma(g, a, -0x1.20ef1cp+0f);
+{
+        horner(
+            "g",
+            "a",
+            "-0x1.78dd84p-17f 0x1.527c66p-12f -0x1.dd6cd6p-9f 0x1.85515ep-6f -0x1.b32574p-4f -0x1.45328ep-1f "
+            "-0x1.20ef1cp+0f",
+        )
+    }\
   float x = g * a;
   float t = ks_fma(x, 0x1.715476p+0f, 0x1.8p23f);
   float r = ks_fma(t - 0x1.8p23f, -0x1.62e43p-1f, x);
@@ -105,25 +89,15 @@ KS_INLINE float ks_erf_accurate(float x) {
 }
 """
 
-_ERF_FAST = """\
-KS_INLINE float ks_erf_fast(float x) {
+_ERF_FAST = f"""\
+KS_INLINE float ks_erf_fast(float x) {{
   float c = ks_cap(std::fabs(x), 3.93f);
   float s = c * c;
-  float p = 0x1.12112ep-19f;
-  p = ks_fma(p, s, 0x1.2aa4d8p-12f);
-  p = ks_fma(p, s, 0x1.ef679ep-9f);
-  p = ks_fma(p, s, 0x1.b0757p-5f);
-  p = ks_fma(p, s, 0x1.86b9f8p-3f);
-  p = ks_fma(p, s, 0x1.20dd76p+0f);
-  float q = 0x1.3ecd0ap-15f;
-  q = ks_fma(q, s, 0x1.317486p-10f);
-  q = ks_fma(q, s, 0x1.eb7018p-7f);
-  q = ks_fma(q, s, 0x1.d3fffap-4f);
-  q = ks_fma(q, s, 0x1.013c06p-1f);
-  q = ks_fma(q, s, 1.0f);
+{horner("p", "s", "0x1.12112ep-19f 0x1.2aa4d8p-12f 0x1.ef679ep-9f 0x1.b0757p-5f 0x1.86b9f8p-3f 0x1.20dd76p+0f")}\
+{horner("q", "s", "0x1.3ecd0ap-15f 0x1.317486p-10f 0x1.eb7018p-7f 0x1.d3fffap-4f 0x1.013c06p-1f 1.0f")}\
   float y = std::copysign(ks_cap((c * p) / q, 1.0f), x);
   return x != x ? x : y;
-}
+}}
 """
 
 _GELU = """\

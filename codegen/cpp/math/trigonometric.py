@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Level, Snippet
+from .base import Level, Snippet, horner
 
 _FULL_TURN = int("6487ed5110b4611a62633145c06e0e68948127044533e63a0105df531d89cd913", 16)
 """2 pi in units of 2^-256."""
@@ -60,21 +60,16 @@ KS_INLINE float ks_turn_short(float x, uint32_t* quarter) {  // for |x| < 1e5
 }
 """
 
-_POLYNOMIALS = """\
-KS_INLINE float ks_turn_value(float r, uint32_t quarter) {  // sin(r + quarter pi/2), |r| <= pi/4
+_POLYNOMIALS = f"""\
+KS_INLINE float ks_turn_value(float r, uint32_t quarter) {{  // sin(r + quarter pi/2), |r| <= pi/4
   float s = r * r;
-  float p = 0x1.6cd0aap-19f;
-  p = ks_fma(p, s, -0x1.a00f7ap-13f);
-  p = ks_fma(p, s, 0x1.111108p-7f);
-  p = ks_fma(p, s, -0x1.555556p-3f);
+{horner("p", "s", "0x1.6cd0aap-19f -0x1.a00f7ap-13f 0x1.111108p-7f -0x1.555556p-3f")}\
   float sine = ks_fma(p * s, r, r);
-  float q = 0x1.99ea02p-16f;
-  q = ks_fma(q, s, -0x1.6c0c2ep-10f);
-  q = ks_fma(q, s, 0x1.55554ap-5f);
+{horner("q", "s", "0x1.99ea02p-16f -0x1.6c0c2ep-10f 0x1.55554ap-5f")}\
   float cosine = ks_fma(q, s * s, ks_fma(-0.5f, s, 1.0f));
   float y = (quarter & 1u) ? cosine : sine;
   return ks_from_bits(ks_bits(y) ^ ((quarter & 2u) << 30));
-}
+}}
 """
 
 

@@ -90,9 +90,9 @@ class Stopwatch:
         began = clock()
         gc.disable()
         try:
+            self.restore_all()
             self._prepare(call, command, arrive)
-            batch = self._next(command.calls)
-            ns, after, output = _run_batch(call, batch, clock, taken)
+            ns, after, output = self._timed(call, command, clock, taken)
         finally:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
@@ -108,6 +108,12 @@ class Stopwatch:
         """Those after new inputs have arrived."""
         for inputs in self._next(calls):
             call(*inputs)
+
+    def _timed(
+        self, call: Callable[..., Any], command: Time, clock: Callable[[], int], taken: Taken
+    ) -> tuple[int, int, Any]:
+        """The timed calls: nanoseconds of all, how many came after the one whose output is kept, and that output."""
+        return _run_batch(call, self._next(command.calls), clock, taken)
 
     def _copy(self, after: int) -> int:
         """Index of the copy that the call before the last ``after`` ones got."""
@@ -135,25 +141,6 @@ class DeviceStopwatch(Stopwatch):
         self._poisonings: list[Poisoning] = []
         self._flushed = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
 
-    def run(
-        self,
-        call: Callable[..., Any],
-        command: Time,
-        clock: Callable[[], int] = time.perf_counter_ns,
-        arrive: Callable[[], None] = _nothing,
-        taken: Taken = as_it_is,
-    ) -> tuple[Timed, Any]:
-        """Time one batch; ``ns`` is what the events say, ``whole_ns`` what ``clock`` does, flushes included."""
-        began = clock()
-        gc.disable()
-        try:
-            self.restore_all()
-            self._prepare(call, command, arrive)
-            ns, after, output = self._flushed_between(call, command, clock, taken)
-        finally:
-            gc.enable()
-        return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
-
     def restore_all(self) -> None:
         """Make all copies intact, for somebody else who uses them."""
         for poisoning in self._poisonings:
@@ -177,10 +164,10 @@ class DeviceStopwatch(Stopwatch):
             for index, inputs in enumerate(self._next(calls))
         ]
 
-    def _flushed_between(
+    def _timed(
         self, call: Callable[..., Any], command: Time, clock: Callable[[], int], taken: Taken
     ) -> tuple[int, int, Any]:
-        """The timed calls: nanoseconds of all, how many came after the one whose output is kept, and that output."""
+        """As of every stopwatch, but by the events; ``clock`` sees the flushes as well."""
         batch = self._with_poisonings(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
         turns = iter([(*pair, poisoning) for pair, (_, poisoning) in zip(pairs, batch, strict=True)])

@@ -68,8 +68,9 @@ class Form(Schema, frozen=True, kw_only=True):
     """What an output is like, but for where it lies."""
 
     kind: str
-    """As in :class:`.Output`."""
+    """``tensor``, ``int``, ``float``, ``bool``, ``none`` or ``other``."""
     type_name: str
+    """Qualified name of its Python type."""
     dtype: str = ""
     shape: tuple[int, ...] = ()
     stride: tuple[int, ...] = ()

@@ -3,7 +3,7 @@
 from ....schemas import ProblemFacts, ProblemFormat, Schema
 from ...processes.arguments import Values as Values
 from ...processes.messages import Done, Failure
-from .batch import Batch, Draw, Drawn, Lay, Made, Warm
+from .batch import Batch, Draw, Drawn, Form, Lay, Made, Warm
 from .contract import CheckContract, ContractChecked
 from .recording import Record, Recorded, TakeCall
 from .state import CheckState, StateChecked, StateEntry
@@ -73,21 +73,8 @@ class Run(Schema, frozen=True, kw_only=True, tag="run"):
     """Hand in contiguous copies of tensors that lie otherwise."""
 
 
-class Output(Schema, frozen=True, kw_only=True):
+class Output(Form, frozen=True, kw_only=True):
     """One output as it was handed over."""
-
-    kind: str
-    """``tensor``, ``int``, ``float``, ``bool``, ``none`` or ``other``."""
-
-    type_name: str
-    """Qualified name of its Python type."""
-
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    stride: tuple[int, ...] = ()
-    """In elements."""
-    value: float | int | bool | None = None
-    """Of a number."""
 
     begin: int = 0
     """Address range of its storage."""

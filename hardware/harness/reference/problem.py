@@ -4,7 +4,7 @@ import copy
 import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -28,10 +28,9 @@ Rounding = Callable[[torch.Tensor], torch.Tensor]
 """Takes digits away from a floating tensor; its dtype stays."""
 
 
-class ReferenceProblem(Protocol):
-    """What both formats offer."""
+class ReferenceProblem:
+    """What both formats offer. What it says of state is true of a function, which has none."""
 
-    name: str
     shapes: tuple[str, ...]
     """Those that are timed come first."""
 
@@ -41,24 +40,35 @@ class ReferenceProblem(Protocol):
     sizes: dict[str, dict[str, int]]
     """The integers of every shape that has some; none where a shape cannot be another one."""
 
-    published_tolerance: object
-    """Another one, by shape, that is only reported (:mod:`.published`); None if the file has none."""
+    def __init__(self, problem: Open) -> None:
+        self.name = problem.name
+        self._problem = problem
 
-    tolerance: object
-    """As the file gives it; None if it does not."""
+    def _take(self, forward: Callable[..., Any], named: Callable[..., Any], module: types.ModuleType) -> None:
+        """Take ``forward``, whose parameters ``named`` has, and what the file says beside it."""
+        self.backward = _asks_for_backward(self._problem, module)
+        """Whether it asks for the backward pass, too."""
+        self.forward = forward
+        """The forward pass alone."""
+        self.call = self._passes(forward)
+        """The reference: a function, or a module with its weights; both passes as one where the problem asks."""
+        self.signature = (*inspect.signature(named).parameters, *((COTANGENTS,) if self.backward else ()))
+        self.tolerance: object = getattr(module, "tolerance", None)
+        """As the file gives it; None if it does not."""
+        self.published_tolerance: object = getattr(module, "published_tolerance", None)
+        """Another one, by shape, that is only reported (:mod:`.published`); None if the file has none."""
 
-    signature: tuple[str, ...]
-    call: Callable[..., Any]
-    """The reference: a function, or a module with its weights; both passes as one where the problem asks for that."""
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The module that ``call`` runs; None for a function."""
+        return None
 
-    forward: Callable[..., Any]
-    """The forward pass alone."""
-
-    backward: bool
-    """Whether it asks for the backward pass, too."""
+    def _passes(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        return backward.differentiated(forward, among=backward.TIMED) if self.backward else forward
 
     def compiled(self, mode: str | None, *, whole: bool = False) -> Callable[..., Any]:
         """``call``, made by ``torch.compile``; ``whole``: or an error, if that cannot be one graph."""
+        return self._passes(torch.compile(self.forward, mode=mode, dynamic=False, fullgraph=whole))
 
     def move_to_device(self) -> None:
         """Move its weights to where this process keeps its tensors."""
@@ -68,19 +78,18 @@ class ReferenceProblem(Protocol):
 
         In main memory, or already where this process keeps its tensors.
         """
+        raise NotImplementedError
 
     def setup(self) -> state.Setup | None:
         """What a candidate is made with, where it needs that."""
-
-    @property
-    def module(self) -> torch.nn.Module | None:
-        """The module that ``call`` runs; None for a function."""
+        return None
 
     def restart(self, names: Iterable[str] | None = None) -> None:
         """Put back what calls have changed, or of that what ``names`` name."""
 
     def changed(self) -> dict[str, str]:
         """Names and kinds of what calls have changed since the start."""
+        return {}
 
     def precise(
         self,
@@ -95,12 +104,25 @@ class ReferenceProblem(Protocol):
 
         Behind the outputs stands what it leaves of ``entries``; the calls ``earlier`` come before, from the start on.
         """
+        return in_float64(state.with_state(self.call, entries, None), inputs, shake, seed)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The reference's result computed in ``dtype`` throughout."""
+        return in_lower(self.call, inputs, dtype)
 
     def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
         """The reference's result, its inputs and weights rounded before, computed in their own precision."""
+        return self.call(*_rounded(inputs, rounding))
+
+    def _with_cotangents(self, inputs: list[Any], seed: int) -> list[Any]:
+        """``inputs``, and behind them the gradients of the outputs where it asks for the backward pass."""
+        if not self.backward:
+            return inputs
+        try:
+            outputs = attempt(lambda: self.forward(*values.mapped(to_device(inputs), torch.clone)))
+        except Refused as refused:
+            raise explained(refused, self._problem, "fails on its own inputs") from None
+        return [*inputs, backward.cotangents(outputs, seed)]
 
 
 def open_reference(problem: Open) -> ReferenceProblem:
@@ -118,27 +140,18 @@ def open_reference(problem: Open) -> ReferenceProblem:
     return KernelBenchReference(problem, module)
 
 
-class FunctionReference:
+class FunctionReference(ReferenceProblem):
     """``shapes``, ``inputs(generator, **shape)``, ``reference(*inputs)``."""
 
     def __init__(self, problem: Open, module: types.ModuleType) -> None:
-        self.name = problem.name
-        self._problem = problem
+        super().__init__(problem)
         self._shapes = shapes_of(problem.name, module)
         self.timed = weights_of(problem.name, module, self._shapes)
         self._inputs = _callable(problem, module, "inputs")
-        self._forward = _callable(problem, module, "reference")
-        self.backward = _asks_for_backward(problem, module)
-        self.forward = self._forward
-        self.call = _passes(self._forward, self.backward)
+        forward = _callable(problem, module, "reference")
+        self._take(forward, forward, module)
         self.shapes = tuple(self._shapes)
         self.sizes = {name: sizes for name in self.shapes if (sizes := _sizes(self._shapes[name]))}
-        self.signature = _signature(self._forward, self.backward)
-        self.tolerance = getattr(module, "tolerance", None)
-        self.published_tolerance = getattr(module, "published_tolerance", None)
-
-    def move_to_device(self) -> None:
-        """A function has no weights."""
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
         """Inputs at ``shape`` from ``seed``, in main memory; ``sizes`` take the place of those that it names."""
@@ -148,46 +161,11 @@ class FunctionReference:
             drawn = attempt(lambda: self._inputs(generator, **{**self._shapes[shape], **(sizes or {})}))
         except Refused as refused:
             raise explained(refused, self._problem, f"inputs(generator, ...) fails at shape {shape!r}") from None
-        inputs = _by_position(self._forward, drawn, self._problem, "inputs(generator, ...)")
-        return _with_cotangents(inputs, self._forward, seed, self._problem) if self.backward else inputs
-
-    def compiled(self, mode: str | None, *, whole: bool = False) -> Callable[..., Any]:
-        """``call``, made by ``torch.compile``; ``whole``: or an error, if that cannot be one graph."""
-        return _passes(torch.compile(self._forward, mode=mode, dynamic=False, fullgraph=whole), self.backward)
-
-    def setup(self) -> None:
-        """A function has none."""
-
-    module = None
-
-    def restart(self, names: Iterable[str] | None = None) -> None:
-        """A function keeps nothing."""
-
-    def changed(self) -> dict[str, str]:
-        """A function keeps nothing."""
-        return {}
-
-    def precise(
-        self,
-        inputs: list[Any],
-        shake: float = 0.0,
-        seed: int = 0,
-        entries: Sequence[StateEntry] = (),
-        earlier: Sequence[list[Any]] = (),
-    ) -> Any:
-        """The reference's result computed in float64 throughout."""
-        return in_float64(state.with_state(self.call, entries, None), inputs, shake, seed)
-
-    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
-        """The reference's result computed in ``dtype`` throughout."""
-        return in_lower(self.call, inputs, dtype)
-
-    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
-        """The reference's result on rounded inputs."""
-        return self.call(*_rounded(inputs, rounding))
+        inputs = _by_position(self.forward, drawn, self._problem, "inputs(generator, ...)")
+        return self._with_cotangents(inputs, seed)
 
 
-class KernelBenchReference:
+class KernelBenchReference(ReferenceProblem):
     """``Model``, ``get_inputs()``, ``get_init_inputs()``; weights are made once from the problem's private seed."""
 
     shapes: tuple[str, ...] = ("main",)
@@ -195,8 +173,7 @@ class KernelBenchReference:
     sizes: dict[str, dict[str, int]] = {}
 
     def __init__(self, problem: Open, module: types.ModuleType) -> None:
-        self.name = problem.name
-        self._problem = problem
+        super().__init__(problem)
         self._get_inputs = _callable(problem, module, "get_inputs")
         make = _callable(problem, module, "Model")
         get_init = getattr(module, "get_init_inputs", list)
@@ -220,12 +197,7 @@ class KernelBenchReference:
         except Refused as refused:
             raise explained(refused, problem, "has lazy layers, and its first call fails") from None
         scale_weights(self._model, problem.weight_exponents)
-        self.backward = _asks_for_backward(problem, module)
-        self.forward: Callable[..., Any] = self._model
-        self.call = _passes(self._model, self.backward)
-        self.signature = _signature(self._model.forward, self.backward)
-        self.tolerance = getattr(module, "tolerance", None)
-        self.published_tolerance = getattr(module, "published_tolerance", None)
+        self._take(self._model, self._model.forward, module)
         try:
             self._start = attempt(self._started)
         except Refused as refused:
@@ -264,7 +236,7 @@ class KernelBenchReference:
         inputs = self._drawn_on_device(seed) if current_device().device.type != HOST else None
         if inputs is None:
             inputs = self._drawn(seed)
-        return _with_cotangents(inputs, self._model, seed, self._problem) if self.backward else inputs
+        return self._with_cotangents(inputs, seed)
 
     def _first_inputs(self) -> list[Any]:
         """What lazy layers take their sizes from."""
@@ -289,10 +261,6 @@ class KernelBenchReference:
             return None
         return inputs
 
-    def compiled(self, mode: str | None, *, whole: bool = False) -> Callable[..., Any]:
-        """``call``, made by ``torch.compile``; ``whole``: or an error, if that cannot be one graph."""
-        return _passes(torch.compile(self._model, mode=mode, dynamic=False, fullgraph=whole), self.backward)
-
     def setup(self) -> state.Setup:
         """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
         self.restart()
@@ -311,7 +279,7 @@ class KernelBenchReference:
         """The model's result with weights, inputs and intermediate values in float64, whose state is its own."""
         self.restart()
         model = self._wide.at_the_start()
-        call = _passes(model, self.backward)
+        call = self._passes(model)
         for before in earlier:
             in_float64(call, before)
         return in_float64(state.with_state(call, entries, model), inputs, shake, seed)
@@ -319,7 +287,7 @@ class KernelBenchReference:
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The model's result with weights, inputs and intermediate values in ``dtype``."""
         self.restart()
-        return in_lower(_passes(state.in_precision(self._model, dtype), self.backward), inputs, dtype)
+        return in_lower(self._passes(state.in_precision(self._model, dtype)), inputs, dtype)
 
     def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
         """The model's result on rounded inputs with rounded weights."""
@@ -328,7 +296,7 @@ class KernelBenchReference:
         for weight in (*model.parameters(), *model.buffers()):
             if weight.is_floating_point():
                 weight.copy_(rounding(weight))
-        return _passes(model, self.backward)(*_rounded(inputs, rounding))
+        return self._passes(model)(*_rounded(inputs, rounding))
 
 
 def _rounded(inputs: list[Any], rounding: Rounding) -> list[Any]:
@@ -345,23 +313,6 @@ def _asks_for_backward(problem: Open, module: types.ModuleType) -> bool:
             f"{problem.name}.py: `backward` is a {type(flag).__name__}; set it to True to have gradients judged"
         )
     return flag
-
-
-def _passes(forward: Callable[..., Any], both: bool) -> Callable[..., Any]:
-    return backward.differentiated(forward, among=backward.TIMED) if both else forward
-
-
-def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:
-    names = tuple(inspect.signature(forward).parameters)
-    return (*names, COTANGENTS) if both else names
-
-
-def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, problem: Open) -> list[Any]:
-    try:
-        outputs = attempt(lambda: forward(*values.mapped(to_device(inputs), torch.clone)))
-    except Refused as refused:
-        raise explained(refused, problem, "fails on its own inputs") from None
-    return [*inputs, backward.cotangents(outputs, seed)]
 
 
 def _sizes(arguments: dict[str, Any]) -> dict[str, int]:

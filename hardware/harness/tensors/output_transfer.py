@@ -28,7 +28,7 @@ _contiguous, _view, _reshape = torch._C.TensorBase.contiguous, torch._C.TensorBa
 _copy = torch.Tensor.copy_
 _synchronize = torch.cuda.synchronize
 _groupby = itertools.groupby
-_is_small, _joined, _main_memory = tensor_placement.is_small, tensor_placement.joined, tensor_placement.MainMemory()
+_is_small, _joined, _main_memory = tensor_placement.is_small, tensor_placement.joined, tensor_placement.TensorDevice()
 _uint8 = torch.uint8
 
 

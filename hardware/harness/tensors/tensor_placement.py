@@ -8,7 +8,7 @@ import ctypes
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -52,18 +52,22 @@ TIDIED_BYTES = 1 << 30
 """Less than that is kept: handing memory back stops the device."""
 
 
-class TensorDevice(Protocol):
-    """What the harness does with memory of a device."""
+class TensorDevice:
+    """What the harness does with memory of a device: here main memory, an accelerator says what it does otherwise."""
 
-    device: torch.device
-    chunk: int
-    """Elements that are compared at once."""
+    device = torch.device(HOST)
+    chunk = 1 << 17
+    """Elements that are compared at once: the float64 copies of so many stay in the second-level cache."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
 
     def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor on this device; one that is there already stays the same object."""
+        return tensor.to(self.device)
 
     def tidy(self) -> None:
-        """Let others have the memory that this process does not use just now."""
+        """Let others have the memory that this process does not use just now; main memory goes back by itself."""
 
     def limit(self, size: int) -> None:
         """Let tensors of this process take at most ``size`` bytes of its accelerator; main memory has no such limit."""
@@ -71,6 +75,7 @@ class TensorDevice(Protocol):
     @property
     def shortages(self) -> int:
         """How often tensors of this process did not get what they asked of its accelerator; 0 in main memory."""
+        return 0
 
     def begin_peak(self) -> None:
         """From now on :attr:`peak_bytes` counts."""
@@ -78,82 +83,33 @@ class TensorDevice(Protocol):
     @property
     def peak_bytes(self) -> int:
         """Most bytes that tensors of this process took on its accelerator at once since then; 0 in main memory."""
+        return 0
 
     def poison_free_memory(self, like: Sequence[object]) -> None:
         """Leave a pattern in free memory of the sizes of the tensors in ``like``, where malloc's own does not reach."""
 
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy ``size`` bytes at ``address`` of main memory into the tensor's storage."""
+        _memmove(_untyped_storage(tensor).data_ptr(), address, size)
 
     def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
         """Whether the storage holds exactly the ``size`` bytes at ``address`` of main memory."""
+        return bool(_memcmp(int(_untyped_storage(tensor).data_ptr()), address, size) == 0)
 
     def fingerprint(self, tensor: torch.Tensor) -> Fingerprint | None:
         """A number for the storage's bytes where :meth:`holds` takes long; None where it does not."""
+        return None
 
     def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         """Address and size in main memory of the tensor's elements, in order and one part after the other.
 
         Each is valid until the next one is asked for.
         """
-
-    def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
-        """Bytes of a file, on this device; ones where it ends too early. Valid until the next call."""
-
-    def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
-        """Bytes of the elements that lie ``offsets`` elements behind the tensor's first, in this order.
-
-        Without waiting for work that the tensor's maker left behind elsewhere: whoever reads sees what is there.
-        """
-
-
-class MainMemory:
-    """The processor's."""
-
-    device = torch.device(HOST)
-    chunk = 1 << 17
-    """The float64 copies of a chunk stay in the second-level cache."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor in main memory."""
-        return tensor.to(self.device)
-
-    def tidy(self) -> None:
-        """What is freed goes back by itself."""
-
-    shortages = 0
-    peak_bytes = 0
-
-    def limit(self, size: int) -> None:
-        """Processes have one of their own."""
-
-    def begin_peak(self) -> None:
-        """Nothing is counted here."""
-
-    def poison_free_memory(self, like: Sequence[object]) -> None:
-        """Malloc does that."""
-
-    def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
-        """Copy bytes into the storage."""
-        _memmove(_untyped_storage(tensor).data_ptr(), address, size)
-
-    def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
-        """Compare bytes with the storage."""
-        return bool(_memcmp(int(_untyped_storage(tensor).data_ptr()), address, size) == 0)
-
-    def fingerprint(self, tensor: torch.Tensor) -> None:
-        """Comparing all is as fast."""
-
-    def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
-        """All at once."""
         contiguous = _contiguous(tensor)
         yield _data_ptr(contiguous), _numel(contiguous) * _element_size(contiguous)
 
     def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
-        """In one buffer, which grows."""
+        """Bytes of a file, on this device; ones where it ends too early. Valid until the next call."""
         if len(self._buffer) < size:
             self._buffer = bytearray(size)
         view = memoryview(self._buffer)[:size]
@@ -162,12 +118,15 @@ class MainMemory:
         return _frombuffer(view, dtype=torch.uint8) if size else _empty(0, dtype=torch.uint8)
 
     def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
-        """Elements, one by one."""
+        """Bytes of the elements that lie ``offsets`` elements behind the tensor's first, in this order.
+
+        Without waiting for work that the tensor's maker left behind elsewhere: whoever reads sees what is there.
+        """
         size, start = _element_size(tensor), _data_ptr(tensor)
         return tuple(_string_at(start + size * offset, size) for offset in offsets)
 
 
-class Accelerator:
+class Accelerator(TensorDevice):
     """One device, as torch names it."""
 
     chunk = 1 << 24
@@ -204,7 +163,7 @@ class Accelerator:
         return count
 
     def begin_peak(self) -> None:
-        """From now on :attr:`peak_bytes` counts."""
+        """As of main memory, by torch's allocator."""
         torch.cuda.reset_peak_memory_stats(self.device)
 
     @property
@@ -272,7 +231,7 @@ class Accelerator:
         return view[:size]
 
 
-_current: list[TensorDevice] = [MainMemory()]
+_current: list[TensorDevice] = [TensorDevice()]
 
 
 def is_small(value: Any, device: TensorDevice) -> bool:
@@ -295,7 +254,7 @@ def set_device(name: str) -> TensorDevice:
     Raises:
         RuntimeError: torch cannot use that device.
     """
-    _current[0] = MainMemory() if name == HOST else Accelerator(name)
+    _current[0] = TensorDevice() if name == HOST else Accelerator(name)
     return _current[0]
 
 
