@@ -199,3 +199,14 @@ async def test_a_timing_that_is_cancelled_leaves_no_process(host: OrdinaryHost, 
         await timing
     assert host._baselines == [] and not any(process.alive for process in processes)
     assert (await times(RIGHT)).median_ms.keys() == {"eager", "candidate"}
+
+
+async def test_numpy_has_its_pool_of_threads_as_in_any_program(times: Times) -> None:
+    timing = await times(
+        "import numpy, torch\n\n"
+        "large = numpy.ones((512, 512), dtype=numpy.float32)\n"
+        "assert (large @ large)[0, 0] == 512\n\n"
+        "def kernel(x, w):\n"
+        "    return torch.from_numpy(torch.softmax(x, -1).numpy() * w.numpy())\n"
+    )
+    assert timing.median_ms["candidate"] > 0
