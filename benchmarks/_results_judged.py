@@ -31,13 +31,15 @@ than 5 GB.
         f"""
 Run: 2026-11-30, torch 2.11.0, triton 3.6.0, two H200s of one host; file `{LEVEL_1}`. Commit 838bfcc for 1 to 18, 26 and
 30, with six at once on each and 32 cores; 57ff45b for 19, 20, 23 and 47, one at a time, two candidates each; 2f7769a
-for 40 to 44 and from 50 on, two at once on each, three cores a device.
+for 40 to 44, 50, 54 to 62, 66 and 67, two at once on each, three cores a device; 8161543 for the others, three at once
+on each, 16 cores a device.
 """,
         table(header, [[*_row(row, LONGEST_BESIDE_CALLS)[1:], _as_a_call(row)] for row in rows]),
         bullets(
             """`6` sums 524,288 products into each of 256 x 256 results: 128 programs share them, each of which reads
-            128 rows that lie 2 MB apart. Whether that is the cause was not examined. `56` and `62` are convolutions
-            for which cuDNN is as fast. The others at 1x reach the memory's bandwidth, as the baselines do.""",
+            128 rows that lie 2 MB apart. Whether that is the cause was not examined. `56`, `62`, `79` and `80` are
+            convolutions for which cuDNN is as fast. The others at 1x reach the memory's bandwidth, as the baselines
+            do.""",
             """44 of the 100 problems take 5 GB or more a call. Judging a ReLU of 6.4 GB needs 118 GB (inputs,
             outputs, float64 copies), so such problems are searched one after the other, in 35 to 60 s each.""",
         ),
