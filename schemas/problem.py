@@ -206,6 +206,11 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
         return self.signature[-1:] == (COTANGENTS,)
 
     @property
+    def has_held_out_shapes(self) -> bool:
+        """Whether candidates are checked at shapes that the problem does not name."""
+        return any(kind.name.startswith("held_out") and not kind.refused for kind in self.input_kinds)
+
+    @property
     def parameter_names(self) -> tuple[str, ...]:
         """Parameters of the reference, and so of ``kernel``: :attr:`signature` without the judge's cotangents."""
         return self.signature[:-1] if self.has_backward else self.signature

@@ -180,8 +180,9 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: Veri
 
 
 def _is_asked_elsewhere(problem: Problem, facts: ProblemFacts, source: str) -> bool:
-    """Whether the judge saw the candidate at sizes that the problem does not name, or it says no by itself there."""
-    if problem.format is not ProblemFormat.kernelbench or len(facts.shapes) > 1:
+    """Whether the judge saw the candidate at shapes that the problem does not name, or it says no by itself there."""
+    of_older_events = problem.format is not ProblemFormat.kernelbench and not facts.input_kinds
+    if of_older_events or facts.has_held_out_shapes:
         return True
     return any(isinstance(node, ast.ClassDef) and node.name == NOT_SUPPORTED for node in ast.walk(parsed(source)))
 

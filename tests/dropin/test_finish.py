@@ -23,6 +23,7 @@ from kernelswarm.hardware.languages.assembly import language_of
 from kernelswarm.hardware.sources.native_source import candidate_in
 from kernelswarm.schemas import (
     InputFact,
+    InputKind,
     Problem,
     ProblemFacts,
     ProblemFormat,
@@ -294,3 +295,24 @@ def test_as_a_program_it_says_what_it_is(tmp_path: Path) -> None:
     text = finish(PROBLEM, facts(), KERNEL, header="A kernel for scaled: 3.2x.")
     assert "A kernel for scaled: 3.2x." in run(text, tmp_path, "--help").stdout
     assert run(text, tmp_path, "--nonsense").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "refused", "expected"),
+    [
+        (KERNEL.replace("NotSupported", "RuntimeError"), "no sizes", [(4, 3)]),
+        (KERNEL.replace("NotSupported", "RuntimeError"), "", [(4, 3), (7, 3)]),
+        (KERNEL, "no sizes", [(4, 3), (7, 3)]),
+    ],
+    ids=["nowhere-else", "elsewhere", "says-no-by-itself"],
+)
+def test_at_other_sizes_a_kernel_computes_only_if_it_was_judged_at_some(
+    kernel: str, refused: str, expected: list[object], tmp_path: Path
+) -> None:
+    kinds = (InputKind(name="held_out", shape="main", refused=refused), InputKind(name="nan", shape="main"))
+    kernel = kernel.replace("class RuntimeError(NotImplementedError): pass\n", "")
+    best = imported(finish(PROBLEM, facts(input_kinds=kinds), kernel), tmp_path, "best_scaled")
+    for rows in (4, 7):
+        x, w = torch.randn(rows, 3), torch.randn(3)
+        assert torch.equal(best.kernel(x, w, 0.5), torch.tanh(x) * w + 0.5)
+    assert calls_of(best) == expected
