@@ -8,7 +8,7 @@ A document of another platform, another language or another chip is out. The res
     1  for ``any`` as its bottleneck, and 1 for ``any`` as its phase
     2  for each of its operators that the problem has, as a name or a word of one (``norm`` in ``native_layer_norm``);
        1 for those that nearly every problem has (``add``); at most 6
-    1  it names a chip, and the pool has it
+    1  it names a chip, and the pool has it; not for a question in words alone
     3  it is a manual that the user gave to this pool, and has two telling words of the query, or the only one
    -3  it names operators and the problem has none of them: it is about something else
    -2  it names diagnoses, and not the one asked for; the same for failures, and for phases
@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 
 from ..schemas import KnowledgeQuery, RetrievedDocument, Schema, sha256
 from .documents import ANY, OVERVIEW, Document, corpus
-from .text_index import text_index, words
+from .text_index import distinct_words, text_index
 
 RULES = "constraints/"
 """Folder of the documents that always hold."""
@@ -143,7 +143,7 @@ def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
     matches = text_index(serving).scores(query.text) if query.text else [{} for _ in serving]
     totals = [sum(match.values()) for match in matches]
     most = max(totals, default=0.0)
-    fewest = min(MANUAL_WORDS, len(set(words(query.text)) - COMMON))
+    fewest = min(MANUAL_WORDS, len(set(distinct_words(query.text).values()) - COMMON))
     return [_hit(document, query, match, most, fewest) for document, match in zip(serving, matches, strict=True)]
 
 
@@ -175,7 +175,7 @@ def _signals(document: Document, query: Query) -> dict[str, int]:
         f"failure {query.failure}": 4 * (query.failure in document.failure),
         f"operator {', '.join(hits)}": min(sum(1 if hit in COMMON else 2 for hit in hits), 6),
         f"phase {query.phase}": 2 * (query.phase in document.phase),
-        f"chip {', '.join(chips)}": 1 if chips else 0,
+        f"chip {', '.join(chips)}": 1 if situation and chips else 0,
         "any bottleneck": 1 if situation and ANY in document.bottleneck else 0,
         "any phase": 1 if situation and ANY in document.phase else 0,
         "about other operators": -3 if document.operators and query.operators and not hits else 0,

@@ -1,4 +1,4 @@
-"""What is retrieved in 80 situations, against what an engineer would want; and what never comes back."""
+"""What is retrieved for situations and for questions, against what an engineer would want; and what never is."""
 
 import re
 import tomllib
@@ -16,6 +16,8 @@ from kernelswarm.schemas import Bottleneck, Intent, KnowledgeQuery, Pool, Verdic
 
 DATA = tomllib.loads(Path(__file__).with_name("retrieval_cases.toml").read_text(encoding="utf-8"))
 CASES: list[dict[str, Any]] = DATA["case"]
+QUESTIONS = tomllib.loads(Path(__file__).with_name("retrieval_questions.toml").read_text(encoding="utf-8"))
+"""In words alone."""
 LIMIT = 5
 RECALL = 0.9
 
@@ -48,12 +50,16 @@ def retrieved(case: dict[str, Any]) -> list[str]:
 
 def test_there_are_enough_cases_and_they_name_documents_that_the_pool_has():
     assert len(CASES) >= 80
-    for case in CASES:
+    for case in (*CASES, *QUESTIONS["seen"], *QUESTIONS["fresh"]):
         paths = {document.path for document in library(case["pool"]).documents}
         assert set(case["wanted"]) <= paths, case
 
 
-@pytest.mark.parametrize("cases", [CASES, list(map(with_operators, CASES))], ids=["signals", "operators as words"])
+@pytest.mark.parametrize(
+    "cases",
+    [CASES, list(map(with_operators, CASES)), QUESTIONS["seen"], QUESTIONS["fresh"]],
+    ids=["signals", "operators as words", "questions", "fresh questions"],
+)
 def test_recall_at_five(cases: list[dict[str, Any]]):
     misses, recalls = [], []
     for case in cases:
