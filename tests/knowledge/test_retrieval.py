@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kernelswarm.knowledge import Document, Query, corpus, retrieve
+from kernelswarm.knowledge.lint import problems
 from kernelswarm.knowledge.retrieval import score, search
 from kernelswarm.knowledge.text_index import stem
 
@@ -123,3 +125,40 @@ def test_a_chip_counts_in_a_situation_and_not_for_a_question():
     in_situation = search(query(chips=("avx2",), text="tile"), documents=pool)
     assert [hit.document.path for hit in by_words] == ["a.md", "b.md"]
     assert [hit.document.path for hit in in_situation] == ["b.md", "a.md"]
+
+
+PASSAGES = (
+    "For all.\n<!-- only nvidia -->\nFor one vendor.\n<!-- end -->\n<!-- only gfx942 sm_90 -->\nFor two chips.\n"
+    "<!-- end -->\n\nFor all again.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("platform", "chips", "texts"),
+    [
+        ("nvidia", ("sm_90a",), ["For one vendor.", "For two chips."]),
+        ("nvidia", ("sm_80",), ["For one vendor."]),
+        ("amd", ("gfx942",), ["For two chips."]),
+        ("amd", (), []),
+    ],
+)
+def test_a_passage_is_for_the_platforms_and_chips_that_it_names(platform, chips, texts):
+    documents = [msgspec.structs.replace(document("a.md"), text=PASSAGES)]
+    (chosen,) = retrieve(Query(platform=platform, chips=chips), documents=documents)
+    assert list(filter(None, chosen.text.splitlines())) == ["For all.", *texts, "For all again."]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PASSAGES, ""),
+        (PASSAGES.replace("<!-- end -->\n\n", "\n"), "marks passages wrongly"),
+        (PASSAGES.replace("only nvidia -->\n", "only nvidia --> "), "marks passages wrongly"),
+        (PASSAGES.replace("only nvidia", "only cpu"), "has a passage for cpu, and is about nvidia, amd"),
+    ],
+)
+def test_lint_names_passages_that_no_reader_gets(text, message):
+    fields = {"platform": ("nvidia", "amd"), "sources": ("s",)}
+    marked = msgspec.structs.replace(document("a.md", **fields), text=text + "x\n" * 150)
+    messages = [problem.message for problem in problems([marked])]
+    assert [name.startswith(message) for name in messages] == ([True] if message else [])
