@@ -8,7 +8,7 @@ from pathlib import Path
 from ..schemas import InputError, Intent, KnowledgeRetrieved, Pool, ProblemFacts
 from .documents import ANY, Document, corpus
 from .manuals import manuals_of
-from .retrieval import RULES, Hit, Query, constraints, search, serves
+from .retrieval import RULES, Hit, Query, constraints, fitting, search
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,5 @@ def open_library(pool: Pool, chips: Sequence[str], home: Path | None = None) -> 
     own = manuals_of(pool, home) if home is not None else ()
     here = Query(platform=pool.platform, chips=tuple(chips), pool=pool.name)
     languages = {ANY, *pool.languages}
-    documents = tuple(
-        document for document in (*corpus(), *own) if serves(document, here) and languages & set(document.language)
-    )
+    documents = tuple(document for document in fitting((*corpus(), *own), here) if languages & set(document.language))
     return Library(pool=pool.name, platform=pool.platform, chips=tuple(chips), documents=documents)

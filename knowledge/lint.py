@@ -6,12 +6,13 @@ from pathlib import Path
 
 from ..schemas import InputError, Schema
 from .documents import ANY, Document, corpus, parse
-from .retrieval import RULES
+from .retrieval import RULES, passages
 
 FEWEST_CHARACTERS, MOST_CHARACTERS = 300, 7_000
 MOST_COLUMNS = 120
 
 _CHIPS = {"nvidia": re.compile(r"sm_\d{2,3}[af]?"), "amd": re.compile(r"gfx[0-9a-f]{3,4}")}
+_PLATFORMS = ("cpu", "nvidia", "amd")
 _URL = re.compile(r"https?://|/(?:home|tmp|usr)/")
 
 
@@ -68,6 +69,12 @@ def _messages(document: Document) -> Iterator[str]:
             yield f"line {number} of its text names an address or a path: sources go into the front matter"
     if not document.sources and not document.path.startswith(RULES):
         yield "names no sources: where can its facts be checked?"
+    marked = passages(document)
+    if not document.text.count("<!-- only ") == document.text.count("<!-- end -->") == len(marked):
+        yield "marks passages wrongly: `<!-- only nvidia -->` and `<!-- end -->` stand in pairs, each alone on its line"
+    for name in (name for names in marked for name in names):
+        if name in _PLATFORMS and not {name, ANY} & set(document.platform):
+            yield f"has a passage for {name}, and is about {', '.join(document.platform)}"
     for chip in document.chip:
         patterns = [_CHIPS[platform] for platform in document.platform if platform in _CHIPS]
         if patterns and not any(pattern.fullmatch(chip) for pattern in patterns):

@@ -8,7 +8,7 @@ A document of another platform, another language or another chip is out. The res
     1  for ``any`` as its bottleneck, and 1 for ``any`` as its phase
     2  for each of its operators that the problem has, as a name or a word of one (``norm`` in ``native_layer_norm``);
        1 for those that nearly every problem has (``add``); at most 6
-    1  it names a chip, and the pool has it
+    1  it names a chip, and the pool has it; not for a question in words alone
     3  it is a manual that the user gave to this pool, and has two telling words of the query, or the only one
    -3  it names operators and the problem has none of them: it is about something else
    -2  it names diagnoses, and not the one asked for; the same for failures, and for phases
@@ -21,11 +21,14 @@ first. Rules (``constraints/``) are not
 retrieved: they always hold, :func:`constraints` gives them.
 """
 
+import re
 from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
 
 from ..schemas import KnowledgeQuery, RetrievedDocument, Schema, sha256
 from .documents import ANY, OVERVIEW, Document, corpus
-from .text_index import text_index, words
+from .text_index import distinct_words, text_index
 
 RULES = "constraints/"
 """Folder of the documents that always hold."""
@@ -66,6 +69,8 @@ ENOUGH_TEXT = 1 / 3
 MANUAL_WORDS = 2
 """Words of a query beside :data:`COMMON` that a manual must have for its points: one may stand in any text."""
 MOST_NAMED_WORDS = 4
+_PASSAGE = re.compile(r"^<!-- only ([a-z0-9_ ]+) -->\n(.*?)^<!-- end -->\n?", re.MULTILINE | re.DOTALL)
+_EMPTY_LINES = re.compile(r"\n{3,}")
 
 Query = KnowledgeQuery
 
@@ -93,11 +98,8 @@ class Hit(Schema, frozen=True, kw_only=True):
 
 def search(query: Query, *, documents: Sequence[Document] | None = None, limit: int = 5) -> tuple[Hit, ...]:
     """The best ``limit`` documents for ``query``, overviews that matter first; see the module's text."""
-    serving = tuple(
-        document
-        for document in sorted(corpus() if documents is None else documents, key=lambda document: document.path)
-        if serves(document, query) and not document.path.startswith(RULES)
-    )
+    documents = sorted(corpus() if documents is None else documents, key=lambda document: document.path)
+    serving = tuple(document for document in fitting(documents, query) if not document.path.startswith(RULES))
     hits = [hit for hit in _hits(serving, query) if hit is not None]
     ranked = sorted(hits, key=lambda hit: (-hit.score, hit.document.path))
     best = [hit for hit in ranked[:limit] if hit.score >= WORTH_READING * ranked[0].score]
@@ -118,8 +120,27 @@ def retrieve(
 def constraints(platform: str, language: str, documents: Sequence[Document] | None = None) -> tuple[Document, ...]:
     """The rules that hold for every candidate on ``platform`` in ``language``, by path."""
     query = Query(platform=platform, language=language)
-    pool = corpus() if documents is None else documents
-    return tuple(d for d in pool if d.path.startswith(RULES) and serves(d, query))
+    documents = corpus() if documents is None else documents
+    return tuple(document for document in fitting(documents, query) if document.path.startswith(RULES))
+
+
+def fitting(documents: Iterable[Document], query: Query) -> tuple[Document, ...]:
+    """The documents that serve ``query``, without their passages about other platforms and chips."""
+    return tuple(_without_other_passages(document, query) for document in documents if serves(document, query))
+
+
+def passages(document: Document) -> tuple[tuple[str, ...], ...]:
+    """Of each passage of its own that ``document`` has for platforms or chips their names, as ``<!-- only nvidia -->``
+    spells them."""
+    return tuple(tuple(match[1].split()) for match in _PASSAGE.finditer(document.text))
+
+
+def _without_other_passages(document: Document, query: Query) -> Document:
+    if "<!-- only" not in document.text:
+        return document
+    here = {query.platform, *_chips(query.chips)}
+    text = _PASSAGE.sub(lambda match: match[2] if here & set(match[1].split()) else "", document.text)
+    return replace(document, text=_EMPTY_LINES.sub("\n\n", text))
 
 
 def serves(document: Document, query: Query) -> bool:
@@ -143,7 +164,7 @@ def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
     matches = text_index(serving).scores(query.text) if query.text else [{} for _ in serving]
     totals = [sum(match.values()) for match in matches]
     most = max(totals, default=0.0)
-    fewest = min(MANUAL_WORDS, len(set(words(query.text)) - COMMON))
+    fewest = min(MANUAL_WORDS, len(set(distinct_words(query.text).values()) - COMMON))
     return [_hit(document, query, match, most, fewest) for document, match in zip(serving, matches, strict=True)]
 
 
@@ -175,7 +196,7 @@ def _signals(document: Document, query: Query) -> dict[str, int]:
         f"failure {query.failure}": 4 * (query.failure in document.failure),
         f"operator {', '.join(hits)}": min(sum(1 if hit in COMMON else 2 for hit in hits), 6),
         f"phase {query.phase}": 2 * (query.phase in document.phase),
-        f"chip {', '.join(chips)}": 1 if chips else 0,
+        f"chip {', '.join(chips)}": 1 if situation and chips else 0,
         "any bottleneck": 1 if situation and ANY in document.bottleneck else 0,
         "any phase": 1 if situation and ANY in document.phase else 0,
         "about other operators": -3 if document.operators and query.operators and not hits else 0,

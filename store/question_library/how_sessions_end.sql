@@ -6,7 +6,7 @@
 --   sessions: sessions
 --   wins: of them, with a confirmed win
 --   median_seconds: how long they took, in the median
---   median_candidates: candidates planned, in the median
+--   median_candidates: candidates, in the median
 SELECT coalesce(reason, 'open') AS reason, count(*) AS sessions, count(*) FILTER (win) AS wins, median(seconds) AS median_seconds,
     median(candidates) AS median_candidates
 FROM sessions GROUP BY ALL ORDER BY sessions DESC, reason

@@ -9,7 +9,7 @@
 --   sessions: closed sessions
 --   wins: of them, with a confirmed win
 --   median_speedup: median of the sessions' best
---   candidates_per_win: candidates planned in all of them over wins
+--   candidates_per_win: candidates of all of them over wins
 -- parameters:
 --   problem:
 --     default: '%'

@@ -7,7 +7,7 @@
 --   device: device
 --   synthesizer: backend
 --   sessions: sessions
---   candidates: candidates planned
+--   candidates: files made or handed in, as in sessions
 --   correct: of them, right and timed
 --   wins: sessions with a confirmed win
 --   best_speedup: best of all sessions, against the best baseline, without what is too noisy to tell

@@ -25,7 +25,7 @@
 --   call_against: name of the baseline that counts there
 --   over_eager: as speedup, against eager
 --   best: node of the best candidate
---   candidates: nodes planned
+--   candidates: files that were made or handed in; of a closed session those that were judged (older versions: nodes planned)
 --   correct: of them, verified and timed
 --   wins: of them, interval above 1
 --   budget: candidates to spend
@@ -55,8 +55,10 @@ WITH closed AS (
     FROM closed_events QUALIFY row_number() OVER (PARTITION BY session ORDER BY seq) = 1
 ), running AS (
     SELECT session FROM opened_events WHERE session NOT IN (SELECT session FROM closed_events)
-), planned AS (
-    SELECT session, count(*) AS candidates FROM planned_events SEMI JOIN running USING (session) GROUP BY session
+), proposed AS (
+    -- Not plans: a session with outside authors has tasks that nobody has answered yet.
+    SELECT session, count(DISTINCT node) AS candidates FROM proposed_events SEMI JOIN running USING (session)
+    GROUP BY session
 ), judged AS (
     FROM diagnosed_events SEMI JOIN running USING (session)
     QUALIFY row_number() OVER (PARTITION BY session, node ORDER BY seq DESC) = 1
@@ -99,7 +101,7 @@ SELECT
     nullif(closed.call_against, '')                                         AS call_against,
     eager.speedup                                                           AS over_eager,
     if(closed.session IS NULL, top.node, closed.best)                       AS best,
-    coalesce(closed.candidates, planned.candidates, 0)                      AS candidates,
+    coalesce(closed.candidates, proposed.candidates, 0)                     AS candidates,
     coalesce(closed.correct, so_far.correct, 0)                             AS correct,
     coalesce(closed.wins, so_far.wins, 0)                                   AS wins,
     opened.budget,
@@ -126,7 +128,7 @@ SELECT
     make_timestamp(opened.at_ns // 1000)                                    AS at
 FROM opened_events AS opened
 LEFT JOIN closed USING (session)
-LEFT JOIN planned USING (session)
+LEFT JOIN proposed USING (session)
 LEFT JOIN so_far USING (session)
 LEFT JOIN latest USING (session)
 LEFT JOIN eager ON eager.session = opened.session AND eager.node = if(closed.session IS NULL, top.node, closed.best)

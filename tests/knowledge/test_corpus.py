@@ -66,3 +66,20 @@ def test_every_bottleneck_of_a_cpu_kernel_finds_something_about_it(bottleneck):
 def test_a_wrong_head_is_named(text, message):
     with pytest.raises(InputError, match=message):
         parse("a.md", text)
+
+
+def table(path, columns):
+    """The rows of whole numbers at the beginning of ``columns`` columns of a document's tables."""
+    (text,) = [document.text for document in corpus() if document.path == path]
+    rows = re.findall(r"^\|" + r" (?:up to )?(\d+)[^|]*\|" * columns, text, re.MULTILINE)
+    return [tuple(map(int, row)) for row in rows]
+
+
+def test_the_tables_of_occupancy_by_registers_are_right():
+    """NVIDIA allocates for each of four schedulers, AMD for each SIMD; both in steps of eight registers."""
+    nvidia, amd = table("hardware/nvidia/occupancy.md", 2), table("hardware/amd/lds.md", 2)
+    assert len(nvidia) == 5 and len(amd) == 8
+    for registers, warps in nvidia:
+        assert warps == 4 * (65_536 // 4 // (32 * (-(-registers // 8) * 8)))
+    for registers, wavefronts in amd:
+        assert wavefronts == min(8, 512 // registers)

@@ -46,6 +46,16 @@ async def test_sessions_open_have_what_is_known_so_far(ask: Callable) -> None:
     assert row["seconds"] == pytest.approx(12)
 
 
+async def test_a_task_without_a_file_is_no_candidate(ask: Callable) -> None:
+    waiting = Story("waiting")
+    waiting.open()
+    for number in (1, 2, 3):
+        waiting.plan(f"n{number}", "", number, Intent.draft)
+    waiting.propose("n1")
+    (row,) = await ask(waiting.envelopes, "FROM sessions")
+    assert (row["status"], row["candidates"]) == ("open", 1), "n2 and n3 wait for an author"
+
+
 async def test_sessions_just_opened(ask: Callable) -> None:
     (row,) = await ask(story()[:1], "FROM sessions")
     assert (row["status"], row["candidates"], row["best"], row["speedup"]) == ("open", 0, None, None)

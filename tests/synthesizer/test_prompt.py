@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from platform_words import foreign_words
 
 import given
 from kernelswarm.agents.synthesizer.backend import Attempt
@@ -27,6 +28,7 @@ from kernelswarm.schemas import (
     MemoryOperator,
     NodeDiagnosed,
     NodePlanned,
+    Pool,
     ProblemFormat,
     Skill,
     Verdict,
@@ -203,14 +205,6 @@ def test_a_long_history_keeps_the_best_and_the_latest_in_order():
 
 
 POOLS = load_pools(Path("/nowhere"))
-OF_PROCESSORS = re.compile(
-    r"openmp|\bomp\b|\bavx|\bsse\d|\bneon\b|\bsimd\b|huge.?page|page fault|vector width|last-level cache|g\+\+"
-    r"|march=native|(?-i:CPP_SOURCE)|\ball cores\b|\ba core\b",
-    re.IGNORECASE,
-)
-OF_ACCELERATORS = re.compile(
-    r"multiprocessor|warp|tensor core|shared memory of a block|\bgrid\b|\bsm_\d", re.IGNORECASE
-)
 GPU = Accelerator(
     index=0,
     name="NVIDIA H200",
@@ -224,28 +218,80 @@ GPU = Accelerator(
 )
 
 
-def on_pool(make_request, pool, language, **changes):
-    """A request for a shipped pool, with the facts that detection finds there."""
+def on_pool(make_request, pool, language, target="sm_90", **changes):
+    """A request for a pool, with the facts that detection finds there."""
     hardware = make_request().hardware
     if pool.platform != "cpu":
+        device = "NVIDIA H200" if target == "sm_90" else "GPU"
         hardware = msgspec.structs.replace(
             hardware,
-            device="NVIDIA H200",
-            isa=("sm_90",),
-            accelerators=(GPU,),
+            device=device,
+            isa=(target,),
+            accelerators=(msgspec.structs.replace(GPU, name=device, target=target),),
             matmul_gflops={"bf16": 800_000.0, "fp32": 50_000.0},
-            versions={"triton": "3.9.0", "cuda": "13.1"},
+            versions={"triton": "3.9.0"} if target.startswith("gfx") else {"triton": "3.9.0", "cuda": "13.1"},
         )
+    elif target == "asimd":
+        hardware = msgspec.structs.replace(hardware, device="Neoverse V2", isa=("asimd", "bf16", "sve"))
     return make_request(pool=pool, hardware=hardware, language=language, **changes)
+
+
+GPU_LANGUAGES = {"nvidia": ("triton", "cuda"), "amd": ("triton",)}
+OPERATORS = (
+    "aten.add.Tensor aten.mul.Tensor",
+    "aten._softmax.default",
+    "aten.mm.default aten.bmm.default",
+    "aten.convolution.default",
+    "aten.cumsum.default",
+    "aten.topk.default aten.sort.default",
+    "aten.native_layer_norm.default",
+    "aten._scaled_dot_product_attention.default",
+    "aten.embedding.default aten.gather.default",
+    "aten.transpose.int aten.clone.default",
+    "aten.native_layer_norm_backward.default",
+    "aten.segment_reduce.default",
+)
+
+
+def pool_of(kind):
+    return Pool(name=f"any_{kind}", platform=kind, languages=GPU_LANGUAGES[kind]) if kind != "cpu" else POOLS["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        *(("sm_80", "nvidia"), ("sm_90", "nvidia"), ("sm_100", "nvidia"), ("gfx942", "amd"), ("gfx950", "amd")),
+        *(("avx2", "x86"), ("asimd", "arm")),
+    ],
+)
+@pytest.mark.parametrize("operators", OPERATORS)
+def test_nothing_of_other_hardware_reaches_a_prompt_whatever_the_operators(make_request, target, kind, operators):
+    pool = pool_of(kind if kind in GPU_LANGUAGES else "cpu")
+    facts = msgspec.structs.replace(make_request().facts, operators=tuple(operators.split()))
+    for language in pool.languages:
+        for bottleneck in (None, Bottleneck.latency, Bottleneck.compute, Bottleneck.memory_bandwidth):
+            diagnosis = DIAGNOSIS if bottleneck is None else slow(bottleneck)
+            parent = Attempt(node="n5", source="PARENT = 1", verdict=Verdict.correct, diagnosis=diagnosis)
+            step = {"lineage": (parent,)} if bottleneck else {"plan": plan(MemoryOperator.inherit, Intent.draft)}
+            prompt = compose(on_pool(make_request, pool, language, target, facts=facts, **step))
+            assert not hits_of(foreign_words(kind), prompt)
+
+
+def slow(bottleneck):
+    return msgspec.structs.replace(DIAGNOSIS, bottleneck=bottleneck, summary="slow", evidence=(), advice=())
+
+
+def hits_of(words, prompt):
+    text = "\n".join((prompt.system, prompt.session, prompt.step))
+    return [text[max(0, match.start() - 60) : match.end() + 30] for match in words.finditer(text)]
 
 
 @pytest.mark.parametrize("name", POOLS)
 @pytest.mark.parametrize("bottleneck", list(Bottleneck))
 def test_nothing_of_another_platform_reaches_a_prompt(make_request, name, bottleneck):
     pool = POOLS[name]
-    wrong = OF_ACCELERATORS if pool.platform == "cpu" else OF_PROCESSORS
-    diagnosis = msgspec.structs.replace(DIAGNOSIS, bottleneck=bottleneck, summary="slow", evidence=(), advice=())
-    parent = Attempt(node="n5", source="PARENT = 1", verdict=Verdict.correct, fitness=1.1, diagnosis=diagnosis)
+    words = foreign_words("x86" if pool.platform == "cpu" else pool.platform)
+    parent = Attempt(node="n5", source="PARENT = 1", verdict=Verdict.correct, fitness=1.1, diagnosis=slow(bottleneck))
     for language in pool.languages:
         for intent in (Intent.draft, Intent.improve, Intent.repair):
             for draw in range(5):
@@ -256,10 +302,7 @@ def test_nothing_of_another_platform_reaches_a_prompt(make_request, name, bottle
                     plan=plan(MemoryOperator.inherit, intent, draw=draw),
                     lineage=() if intent is Intent.draft else (parent,),
                 )
-                prompt = compose(request)
-                text = "\n".join((prompt.system, prompt.session, prompt.step))
-                hits = [text[max(0, m.start() - 60) : m.end() + 30] for m in wrong.finditer(text)]
-                assert not hits
+                assert not hits_of(words, compose(request))
 
 
 def test_the_chip_s_facts_and_measured_peaks_are_told(make_request):
