@@ -16,10 +16,10 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, ProblemError, ProblemFacts
-from kernelswarm.sessions import search
+from kernelswarm.sessions import search_context
 from kernelswarm.store import log_path
 
-PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
+PROBLEM = Path(search_context.__file__).parent.parent / "problems" / "rmsnorm.py"
 GOOD = """
 import torch
 shapes = {"main": dict(rows=8, cols=16)}
@@ -198,7 +198,7 @@ async def test_what_admission_finds(what: str, device: Device, tmp_path: Path) -
 def test_a_problem_that_admission_refuses_ends_the_command_with_its_sentence(
     recorded: Path, tmp_path: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "detect", lambda *_: given.hardware())
+    monkeypatch.setattr(search_context, "detect", lambda *_: given.hardware())
     (tmp_path / "empty_handed.py").write_text(INVALID_PROBLEMS["returns nothing"][0])
     before = log_path(recorded).read_bytes()
     ran = kernelswarm("optimize", tmp_path / "empty_handed.py")
@@ -237,8 +237,8 @@ class Validating:
 
 @pytest.fixture
 def validated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "Device", Validating)
-    monkeypatch.setattr(search, "detect", lambda *_: given.hardware())
+    monkeypatch.setattr(search_context, "Device", Validating)
+    monkeypatch.setattr(search_context, "detect", lambda *_: given.hardware())
 
 
 @pytest.mark.usefixtures("validated")
@@ -270,7 +270,7 @@ def test_a_disk_that_fills_up_wherever_it_is_noticed(
     def full(*_: object) -> HardwareFacts:
         raise OSError(28, "No space left on device", str(home / "pools"))
 
-    monkeypatch.setattr(search, "detect", full)
+    monkeypatch.setattr(search_context, "detect", full)
     ran = kernelswarm("optimize", PROBLEM)
     assert ran.status == 2
     assert sentence(ran.err).startswith(f"error: {home / 'pools'}: No space left on device")

@@ -145,8 +145,8 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut": (cut, "log"),
     "tampered": (tampered, r"damaged from event 2 \("),
     "newer": (newer, "version 99"),
-    "empty": (lambda path: path.write_bytes(b""), "not a log"),
-    "noise": (lambda path: path.write_bytes(bytes(range(256)) * 300), "not a log"),
+    "empty": (lambda path: path.write_bytes(b""), "is no log file"),
+    "noise": (lambda path: path.write_bytes(bytes(range(256)) * 300), "is no log file"),
     "gone": (lambda path: path.unlink(), "there is no"),
     "folder": (lambda path: (path.unlink(), path.mkdir()), "manifest.json"),
 }
