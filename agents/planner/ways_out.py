@@ -4,7 +4,8 @@ from ...schemas import Interval, SessionOpened
 from ...schemas.timing import LARGEST_REACH
 from .state import PlannedNode
 
-_WITHOUT_MORE = ("exhausted", "floor", "interrupted", "user", "idle")
+_STOPPED = ("interrupted", "user")
+_WITHOUT_MORE = ("exhausted", "floor", "idle", *_STOPPED)
 """Reasons of a close after which more candidates, or more time, are no way out of their own."""
 
 
@@ -26,14 +27,15 @@ def verdict_of(interval: Interval, intervals: int) -> str:
 
 
 def ways_out(opened: SessionOpened, reason: str, interval: Interval | None = None) -> str:
-    """What may come to a win, as the options that do it; empty where candidates were given, not searched for.
+    """What may come to a win, as the options that do it; empty where candidates were given, not searched for, and where
+    somebody stopped the search before anything was timed.
 
     Args:
         opened: the session.
         reason: of its close.
         interval: the one that decided; None where nothing was timed.
     """
-    if opened.candidates:
+    if opened.candidates or (interval is None and reason in _STOPPED):
         return ""
     ways = []
     if interval is not None and interval.low <= 1.0 <= interval.high:

@@ -147,6 +147,7 @@ def test_what_may_help_is_what_it_ended_for() -> None:
     ):
         assert helps in ways_out(given.opened(**opened), reason)
     assert not ways_out(given.opened(candidates=("",)), "budget"), "whoever hands in a file knows what to change"
+    assert not ways_out(given.opened(), "interrupted"), "nobody knows yet what it takes"
 
 
 def test_the_best_is_the_one_that_wins_in_ordinary_processes() -> None:
