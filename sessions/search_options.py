@@ -8,9 +8,9 @@ from typing import Any, TypedDict, TypeVar, get_type_hints
 
 from ..agents.planner.policies import POLICIES
 from ..agents.synthesizer.authors import AUTHOR_NAMES, parse_authors
-from ..agents.synthesizer.backend import GIVEN
+from ..agents.synthesizer.backend import BACKENDS, GIVEN
 from ..agents.synthesizer.role_models import parse_role_models
-from ..schemas import GENERATOR, AuthorShare, InputError, Pool, RoleModel, near_miss
+from ..schemas import GENERATOR, AuthorShare, InputError, Pool, RoleModel, near_miss, user_name
 
 T = TypeVar("T")
 
@@ -153,9 +153,21 @@ class SearchOptions:
             raise InputError(f"max tokens {self.max_tokens}: give a number above 0, or none for no limit")
         assert self.authors, "an empty list is refused as bad input"
         assert self.roles is not None, "a role without a model is refused as bad input"
+        self._check_limits()
         if self.policy not in POLICIES:
             meant = near_miss(self.policy, POLICIES)
             raise InputError(f"unknown policy {self.policy!r}: {meant}choose one of {', '.join(sorted(POLICIES))}")
+
+    def _check_limits(self) -> None:
+        """Refuse a limit that nothing can come near."""
+        limits = {"max cost": self.max_cost, "max tokens": self.max_tokens}
+        given = " and ".join(f"{name} {value}" for name, value in limits.items() if value is not None)
+        if given and not self.roles and not any(BACKENDS[author.name].takes_model for author in self.authors):
+            names = ", ".join(user_name(author.name) for author in self.authors)
+            raise InputError(
+                f"{given}: none of {names} asks a model, and no role does; add --author anthropic or openai, or leave "
+                "the limit out"
+            )
 
     def check_pool(self, pool: Pool) -> None:
         """Refuse what cannot be searched with on ``pool``.

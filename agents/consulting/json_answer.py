@@ -1,7 +1,7 @@
 """The JSON object in a model's answer, wherever it stands, and the schema that asks for it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .consultation import Unusable
@@ -35,17 +35,25 @@ def json_object(text: str) -> dict[str, Any]:
     Raises:
         Unusable: there is none.
     """
-    decoder, best, best_length, position = json.JSONDecoder(), None, 0, text.find("{")
+    objects = [(end - start, value) for start, end, value in json_objects(text)]
+    if not objects:
+        raise Unusable("the answer holds no complete JSON object")
+    return max(objects, key=lambda sized: sized[0])[1]
+
+
+def json_objects(text: str, *, strict: bool = True) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """The JSON objects in ``text`` that stand in no other, each with its beginning and end.
+
+    Args:
+        text: What they stand in.
+        strict: Whether a string that holds line ends as they are is no JSON.
+    """
+    decoder, position = json.JSONDecoder(strict=strict), text.find("{")
     while position >= 0:
-        length = 1
+        end = position + 1
         try:
             value, end = decoder.raw_decode(text, position)
-            length = end - position
+            yield position, end, value
         except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict) and length > best_length:
-            best, best_length = value, length
-        position = text.find("{", position + length)
-    if best is None:
-        raise Unusable("the answer holds no complete JSON object")
-    return best
+            pass
+        position = text.find("{", end)

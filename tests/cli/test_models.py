@@ -1,6 +1,7 @@
 """``kernelswarm models``: keys, servers, prices, what was won. Prices of the user's own."""
 
 import json
+import time
 
 import pytest
 
@@ -64,6 +65,25 @@ async def test_a_server_is_asked_for_its_models(monkeypatch, status):
     else:
         assert openai.is_reachable is False and str(status) in openai.problem
     assert "sk-secret" not in repr(openai)
+
+
+async def test_imports_on_a_loaded_machine_are_not_the_server_s_time(monkeypatch):
+    from model_server import Failed, model_server
+
+    from kernelswarm.agents.synthesizer.model import backend, reachable
+
+    def import_slowly(name, imported=backend._import_libraries):
+        time.sleep(1.0)
+        return imported(name)
+
+    backend._import_libraries("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setattr(backend, "_import_libraries", import_slowly)
+    monkeypatch.setattr(reachable, "SECONDS", 0.9)
+    async with model_server() as server:
+        server.script = [Failed(200, body=b'{"object": "list", "data": [{"id": "qwen", "object": "model"}]}')]
+        _, openai = await model_authors(f"{server.url}/v1")
+    assert (openai.models, openai.problem) == (("qwen",), "") and openai.milliseconds < 900
 
 
 def test_a_table_of_the_user_s_adds_to_the_one_that_ships(tmp_path):

@@ -79,6 +79,19 @@ def test_a_model_or_an_address_that_fits_no_author_is_bad_input(given, sentence)
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("author", ["outside", "generator", "generator,outside"])
+@pytest.mark.parametrize(
+    ("limit", "named"),
+    [({"max_cost": 2.0}, "max cost 2.0"), ({"max_cost": 2.5, "max_tokens": 9000}, "max cost 2.5 and max tokens 9000")],
+)
+def test_a_limit_on_models_is_refused_where_none_is_asked(author, limit, named):
+    names = author.replace(",", ", ")
+    with pytest.raises(InputError, match=f"^{named}: none of {names} asks a model, and no role does; add --author"):
+        SearchOptions(synthesizer=author.replace("generator", "playbook"), **limit).check()
+    SearchOptions(synthesizer="outside", model="analyst=anthropic:m", **limit).check()
+    SearchOptions(synthesizer="outside,anthropic", **limit).check()
+
+
 @pytest.mark.parametrize("name", BACKENDS)
 def test_every_backend_fits_the_interface(name):
     assert isinstance(open_backend(name), Backend)

@@ -143,10 +143,13 @@ class ModelBackend(Backend, ABC):
             jitter=jitter,
         )
 
-    async def list_models(self, settings: Settings) -> list[str]:
-        """Names of the models that the server has; raises what the SDK raises."""
+    async def open_sdk(self, settings: Settings) -> Any:
+        """The SDK's client, imported and made: on a loaded machine that takes longer than a server's answer."""
         await self.import_library()
-        sdk = await asyncio.to_thread(self._sdk, settings)
+        return await asyncio.to_thread(self._sdk, settings)
+
+    async def list_models(self, sdk: Any) -> list[str]:
+        """Names of the models that the server has; raises what the SDK raises."""
         return [model.id async for model in sdk.models.list() if isinstance(model.id, str) and model.id.isprintable()]
 
     async def import_library(self) -> ModuleType:

@@ -1,21 +1,35 @@
-"""From a completion to a candidate file: one fenced Python block that parses and defines what the harness calls."""
+"""From a completion to a candidate file: the one text in it that parses and defines what the harness calls.
+
+A fenced Python block is asked for. Many models and servers write thinking, unfenced files or calls of tools into the
+text instead. What can mean one file only is taken; anything else is refused with what was seen.
+"""
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
+from itertools import islice
 
 from ....hardware.languages.cpp import LOADER
 from ....hardware.languages.loaders import defined, with_loader
 from ....hardware.sources.parsing import parse
 from ....schemas import Schema
+from .fences import Block, is_fenced, read_blocks
+from .written_calls import WrittenCall, written_calls
 
 ENTRY_POINTS = ("kernel", "ModelNew")
 """What a candidate file must define one of, at module level."""
 LOADER_MARK = "# (_load() is inserted here)\n"
 """Stands for the loader in prompts: nobody needs to read or repeat it."""
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n`]*$")
-_PYTHON = ("python", "py", "python3")
+_THINKING = re.compile(r"<(think|thinking)>.*?</\1>|\[THINK\].*?\[/THINK\]", re.DOTALL)
+_THINKING_ENDS = re.compile(r".*(?:</think>|</thinking>|\[/THINK\])", re.DOTALL)
+"""Templates that open the thinking themselves leave only its end in the answer."""
+_THINKING_BEGINS = re.compile(r"\s*(?:<think>|<thinking>|\[THINK\])")
+_FILE_BEGINS = re.compile(r'(?:import|from) |"""|#')
+_MOST_BEGINNINGS = 20
+"""Lines that are tried as the first one of a file without a fence."""
+_PYTHON = ("python", "py", "python3", "py3")
 _RATIONALE_CHARACTERS = 600
 
 
@@ -31,23 +45,39 @@ class ExtractedCandidate(Schema, frozen=True, kw_only=True):
     """The text before the block, shortened."""
 
 
-class _Block(Schema, frozen=True, kw_only=True):
-    tag: str
-    text: str
-    start: int
-    """Line of the opening fence, from 0."""
-
-
 def candidate_in(completion: str) -> ExtractedCandidate:
     """The candidate file of a completion, its loader put in.
 
     Raises:
-        Rejected: there is no fenced Python block or more than one, it does not parse, or defines no entry point.
+        Rejected: no text in it can be the file, or several can.
     """
-    block = _only_python_block(completion)
-    source = with_loader(checked_source(block.text))
-    before = "\n".join(completion.splitlines()[: block.start]).strip()
-    return ExtractedCandidate(source=source, rationale=before[-_RATIONALE_CHARACTERS:].strip())
+    text = _without_thinking(completion)
+    blocks, unclosed = read_blocks(text, _parses)
+    if unclosed is not None:
+        raise Rejected(
+            f"the fenced block that {unclosed!r} opens is not closed by a line of its own: the answer ended early, or "
+            "the last fence stands within a line of code that is no valid Python"
+        )
+    python = [block for block in blocks if block.tag.lower() in _PYTHON]
+    # A block without a tag is what the answer has instead, not beside it.
+    python = python or [block for block in blocks if not block.tag]
+    calls = list(written_calls(text))
+    submitted = [call for call in calls if call.tool == "submit"]
+    files = [ExtractedCandidate(source=_file(block), rationale=block.before) for block in python]
+    files += [ExtractedCandidate(source=call.source, rationale=call.idea) for call in submitted]
+    if not files and not calls and not is_fenced(text):
+        files = list(_unfenced(text))
+    whole = {file.source.strip(): file for file in reversed(files) if _is_candidate(file.source)}
+    if len(whole) > 1:
+        places = _places(python, submitted)
+        raise Rejected(f"the answer holds {len(whole)} different files in {places}: exactly one file is wanted")
+    if whole:
+        (file,) = whole.values()
+        rationale = file.rationale.strip()[-_RATIONALE_CHARACTERS:].strip()
+        return ExtractedCandidate(source=with_loader(file.source), rationale=rationale)
+    if len(files) == 1:
+        checked_source(files[0].source)
+    raise Rejected(_missing(blocks, python, calls))
 
 
 def checked_source(source: str) -> str:
@@ -67,46 +97,68 @@ def without_loader(source: str) -> str:
     return source.replace(LOADER, LOADER_MARK)
 
 
-def _only_python_block(completion: str) -> _Block:
-    blocks = list(_blocks(completion))
-    python = [block for block in blocks if block.tag.lower() in _PYTHON]
-    # A lone block without a tag can mean nothing else; several Python blocks may be one file and its illustrations.
-    if not python and len(blocks) == 1 and not blocks[0].tag:
-        python = blocks
-    if len(python) > 1:
-        python = [block for block in python if _is_candidate(block.text)] or python
-    if not python:
-        raise Rejected("the answer holds no fenced ```python block")
-    if len(python) > 1:
-        raise Rejected(f"the answer holds {len(python)} fenced Python blocks: exactly one file is wanted")
-    return python[0]
-
-
-def _blocks(text: str) -> Iterator[_Block]:
-    """Fenced blocks, by the rules of CommonMark: closed by a fence at least as long, of the same character.
+def _without_thinking(completion: str) -> str:
+    """What was thought may hold drafts.
 
     Raises:
-        Rejected: a block is opened and not closed.
+        Rejected: nothing else is there.
     """
-    lines = text.splitlines()
-    opened: tuple[int, str, str] | None = None
-    for number, line in enumerate(lines):
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        if opened is None:
-            opened = (number, match[1], match[2])
-        elif not match[2] and match[1].startswith(opened[1]):
-            body = "\n".join(lines[opened[0] + 1 : number]) + "\n"
-            yield _Block(tag=opened[2], text=body, start=opened[0])
-            opened = None
-    if opened is not None:
-        raise Rejected("the fenced block is not closed: the answer ended early")
+    text = _THINKING_ENDS.sub("", _THINKING.sub("", completion))
+    if _THINKING_BEGINS.match(text):
+        raise Rejected("the answer is its thinking alone, which does not end")
+    if completion.strip() and not text.strip():
+        raise Rejected("the answer is its thinking alone: no file stands behind it")
+    return text
+
+
+def _file(block: Block) -> str:
+    """The text of a block, less the indentation that all of its lines have where the fence had less."""
+    dedented = textwrap.dedent(block.text)
+    return dedented if not _parses(block.text) and _parses(dedented) else block.text
+
+
+def _unfenced(text: str) -> Iterator[ExtractedCandidate]:
+    """The answer from a line on, the first from which it is a file to its end."""
+    lines = text.strip().splitlines()
+    beginnings = (number for number, line in enumerate(lines) if number == 0 or _FILE_BEGINS.match(line))
+    for number in islice(beginnings, _MOST_BEGINNINGS):
+        rest = "\n".join(lines[number:]) + "\n"
+        if _is_candidate(rest):
+            yield ExtractedCandidate(source=rest, rationale="\n".join(lines[:number]))
+            return
+
+
+def _places(blocks: list[Block], calls: list[WrittenCall]) -> str:
+    """``2 fenced Python blocks and 1 call of `submit` written as text``."""
+    parts = [f"{len(blocks)} fenced Python block{'s' * (len(blocks) > 1)}"] * bool(blocks)
+    parts += [f"{len(calls)} call{'s' * (len(calls) > 1)} of `submit` written as text"] * bool(calls)
+    return " and ".join(parts)
+
+
+def _missing(blocks: list[Block], python: list[Block], calls: list[WrittenCall]) -> str:
+    """Why there is no file in an answer with so many blocks."""
+    if python:
+        return f"the answer holds {len(python)} fenced Python blocks, and none is a whole file: exactly one is wanted"
+    if calls:
+        names = ", ".join(dict.fromkeys(f"`{call.tool}`" for call in calls))
+        return f"the answer calls {names} in its text, where no tool is carried out, and holds no file"
+    if blocks:
+        tags = ", ".join(dict.fromkeys(f"```{block.tag}" for block in blocks))
+        return f"the answer holds no fenced ```python block, only {tags}"
+    return "the answer holds no fenced ```python block, and as a whole it is no Python file"
 
 
 def _is_candidate(source: str) -> bool:
     try:
         checked_source(source)
+    except Rejected:
+        return False
+    return True
+
+
+def _parses(source: str) -> bool:
+    try:
+        _parsed(source)
     except Rejected:
         return False
     return True

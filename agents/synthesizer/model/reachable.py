@@ -9,7 +9,7 @@ from .faults import classify
 from .settings import public_url
 
 SECONDS = 8.0
-"""Most that the question may take."""
+"""Most that the server's answer may take: what is imported and made before the question does not count."""
 MOST_MODELS = 500
 
 
@@ -47,10 +47,11 @@ async def reachability(backend: ModelBackend, base_url: str = "", *, ask: bool =
     url = public_url(settings.url)
     if not ask:
         return Reachability(author=vendor.name, model=vendor.model, url=url)
+    sdk = await backend.open_sdk(settings)
     began = time.perf_counter()
     try:
         async with asyncio.timeout(SECONDS):
-            models = await backend.list_models(settings)
+            models = await backend.list_models(sdk)
     except TimeoutError:
         problem = f"no answer from {url} within {SECONDS:g} s"
     except Exception as error:
