@@ -99,6 +99,7 @@ async def open_session(
         opens_tasks=True,
         heeds_authors=True,
         tells_bandwidths=True,
+        tells_contract=True,
         structures_answers=True,
         heeds_interrupts=True,
         explains_losses=True,

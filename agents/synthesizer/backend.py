@@ -92,6 +92,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """:attr:`.SessionOpened.asks_by_problem`."""
     tells_bandwidths: bool = False
     """:attr:`.SessionOpened.tells_bandwidths`."""
+    tells_contract: bool = False
+    """:attr:`.SessionOpened.tells_contract`."""
 
 
 Record = ModelCalled | ToolCalled | KnowledgeRetrieved | RoleDecided

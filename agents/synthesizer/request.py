@@ -49,6 +49,7 @@ def request_of(
         given=opened.candidates,
         asks_by_problem=opened.asks_by_problem,
         tells_bandwidths=opened.tells_bandwidths,
+        tells_contract=opened.tells_contract,
     )
 
 

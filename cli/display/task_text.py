@@ -58,6 +58,8 @@ def _brief(brief: TaskBrief) -> Iterator[str]:
         left = f"{brief.lease.minutes_left:.0f} min, {brief.lease.checks_left} checks left"
         yield f"lease     {brief.lease.lease}  ({left})"
     yield f"write     {brief.write}; in {', '.join(brief.languages)} or plain PyTorch"
+    for sentence in brief.contract:
+        yield f"contract  {sentence}"
     for note in brief.notes:
         yield f"note      {note}"
     yield f"machine   {brief.hardware.device}, {brief.hardware.cores} cores (pool {brief.pool})"

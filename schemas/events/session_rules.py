@@ -54,6 +54,10 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     against."""
     tells_bandwidths: bool = False
     """Whether prompts for a processor have its measured bandwidth by working set, as those for accelerators do."""
+    tells_contract: bool = False
+    """Whether prompts say what briefs of outside authors do of a problem: its timed shapes with their weights, error,
+    gradients, state and ties. Parts of a prompt that are always there are cut to the room then, and a problem file that
+    is too long is refused. Older sessions said that the first shape is timed, and cut no such part."""
     structures_answers: bool = False
     """Whether roles ask their models for an answer that follows a JSON schema, and an accelerator's analyst is offered
     no advice on page faults. Older sessions asked in words alone, and offered all."""

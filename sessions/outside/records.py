@@ -117,8 +117,10 @@ class TaskBrief(Schema, frozen=True, kw_only=True):
     """``draft``: write one; ``improve``: make the parent faster; ``repair``: make it right."""
     write: str
     """What the file must define."""
+    contract: tuple[str, ...]
+    """What this problem asks of it, a sentence each: timed shapes and weights, error, gradients, state, ties."""
     notes: tuple[str, ...]
-    """What to know besides, a sentence each: that the baselines are not timed yet, that ties matter."""
+    """What to know besides, a sentence each: that the baselines are not timed yet, that there is a better kernel."""
     languages: tuple[str, ...]
     problem: str
     """Name of the problem."""

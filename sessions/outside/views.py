@@ -1,12 +1,12 @@
 """From a session's graph to what outside authors are told. Pure; nothing that judges a candidate is shown."""
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from ...agents.planner.state import NOISE
+from ...agents.synthesizer.contract import contract, what_to_write
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import CHECKS, Lease, Task
@@ -18,10 +18,6 @@ from ...schemas import (
 from ..private_inputs import without_seeds
 from .records import Finish, Leaderboard, LeaseTerms, NodeAnswer, Place, TaskBrief, TaskRow
 from .verdicts import author, is_noise, is_win, node_answer, opened_of, progress, shown_advice, state_of
-
-_INDEX_TYPES = ("int64", "int32")
-_ORDERING = re.compile(r"\b(?:sort|topk|argsort|argmax|argmin|max|min|kthvalue|median|mode|msort)\b")
-"""ATen operators that choose among equal values."""
 
 NUMBERS = (("by the judge", "in ordinary processes"), ("on the device", "as a call"))
 """What the two speedups are called: of a processor, of an accelerator."""
@@ -94,8 +90,9 @@ def brief(graph: SearchGraph, node: str) -> TaskBrief:
         state=state_of(graph, task),
         lease=terms(task.holder) if task.holder else None,
         intent=plan.intent,
-        write=what_to_write(opened),
-        notes=(*_notes(graph, opened), *_note_on_best(graph, plan), *_notes_on_sources(parent, second)),
+        write=what_to_write(facts),
+        contract=contract(opened.problem, facts),
+        notes=(*_notes(graph), *_note_on_best(graph, plan), *_notes_on_sources(parent, second)),
         languages=opened.pool.languages,
         problem=opened.problem.name,
         reference=opened.problem.source,
@@ -131,29 +128,11 @@ def _without_long_source(answer: NodeAnswer | None) -> NodeAnswer | None:
     return replace(answer, source="") if answer is not None and is_long else answer
 
 
-def what_to_write(opened: SessionOpened) -> str:
-    """What a candidate file must define, in a sentence."""
-    parameters = ", ".join(opened.facts.parameter_names)
-    if opened.facts.is_module:
-        return f"class ModelNew(nn.Module): Model's constructor and parameter names, forward(self, {parameters})"
-    gradients = (
-        f"; differentiable, or with `def backward({parameters}, cotangents...)` beside it, which gives the gradients "
-        "by the floating inputs"
-    )
-    return f"def kernel({parameters}): the parameters and answers of `reference`{gradients * opened.facts.has_backward}"
-
-
-def _notes(graph: SearchGraph, opened: SessionOpened) -> Iterator[str]:
+def _notes(graph: SearchGraph) -> Iterator[str]:
     if graph.baselines is None:
         yield (
             "the baselines are not timed yet: begin all the same; this task shows their times once they are there, and "
             "verdicts have them"
-        )
-    outputs = [fact for shape in opened.facts.shapes[:1] for fact in shape.outputs]
-    if any(fact.dtype in _INDEX_TYPES for fact in outputs) and _ORDERING.search(" ".join(opened.facts.operators)):
-        yield (
-            "the answer has indices: of equal values those count that the reference chooses, another order is wrong; "
-            "judged inputs have ties also where small ones have none"
         )
 
 

@@ -24,8 +24,9 @@ from kernelswarm.sessions.recorded_session import RecordedSession
 from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.replay_authors import replay_authors, with_authors
 
-LATEST = [name for name in histories.names() if name.endswith("-models")][-1]
-"""Recorded by the version whose words the requests still have: see tests/histories/README.md."""
+RECORDED = [name for name in histories.names() if name.endswith("-models")]
+LATEST = RECORDED[-1]
+"""Recorded by the version whose words new requests have: see tests/histories/README.md."""
 
 
 FAULTS = {"", "overloaded", "broken_stream", "invalid_request"}
@@ -74,12 +75,15 @@ def test_the_history_holds_what_there_is_to_replay(events: list[Envelope]) -> No
     assert {call.error.partition(":")[0] for call in calls} == FAULTS  # type: ignore[attr-defined]
     assert {call.backend for call in calls if "json_schema" in call.request and not call.error} == {"anthropic"}  # type: ignore[attr-defined]
     assert any("by working set of all cores" in call.request for call in calls if not call.role)  # type: ignore[attr-defined]
+    assert any("What is asked of your file:" in call.request for call in calls if not call.role)  # type: ignore[attr-defined]
     assert any(call.blocks for call in calls), "one thinks"  # type: ignore[attr-defined]
     assert any(decided.role == "context_memory" and decided.by_model for decided in of(events, RoleDecided))  # type: ignore[attr-defined]
     assert of(events, SynthesisFailed) and of(events, KnowledgeRetrieved)
 
 
-async def test_the_same_prompts_to_the_byte_and_the_same_decisions(events: list[Envelope]) -> None:
+@pytest.mark.parametrize("name", RECORDED)
+async def test_the_same_prompts_to_the_byte_and_the_same_decisions(name: str) -> None:
+    (events,) = histories.read(name).values()
     session = past(events)
     report = with_authors(replay(session.id, session.events), await replay_authors(session))
     assert report.status == "closed" and min(report.compared.values()) > 0

@@ -12,6 +12,7 @@ from logged import a_session, write_session
 from typer.testing import CliRunner
 
 import given
+from kernelswarm.agents.synthesizer.contract import what_to_write
 from kernelswarm.bus import embedded
 from kernelswarm.cli.commands.task_files import Draft, drafts
 from kernelswarm.cli.commands.tasks import EXAMPLES, app
@@ -240,7 +241,7 @@ def test_a_brief_names_a_better_kernel_than_its_parent_and_why_ones_own_file_was
 )
 def test_cotangents_are_no_parameter_of_a_kernel(signature: tuple[str, ...], write: str) -> None:
     facts = msgspec.structs.replace(given.facts(), signature=signature)
-    text = views.what_to_write(given.opened(facts=facts))
+    text = what_to_write(facts)
     assert text.startswith(write) and ("def backward(x, w, cotangents...)" in text) == ("differentiable" in write)
 
 
@@ -251,7 +252,9 @@ def test_a_floor_that_a_kernel_passed_is_in_no_brief(graph: SearchGraph) -> None
     assert views.brief(graph, "n002").floor_ms is None
 
 
-def test_a_brief_says_that_baselines_are_not_timed_yet_and_that_ties_matter(graph: SearchGraph) -> None:
+def test_a_brief_says_that_baselines_are_not_timed_yet_and_what_the_problem_asks(
+    graph: SearchGraph, capsys: pytest.CaptureFixture[str]
+) -> None:
     (note,) = views.brief(graph, "n002").notes
     assert note.startswith("the baselines are not timed yet")
     facts = given.facts(operators=("aten.topk.default",))
@@ -259,8 +262,10 @@ def test_a_brief_says_that_baselines_are_not_timed_yet_and_that_ties_matter(grap
     shape = msgspec.structs.replace(facts.shapes[0], outputs=(facts.shapes[0].outputs[0], index))
     graph.opened = given.opened(synthesizer=OUTSIDE, facts=msgspec.structs.replace(facts, shapes=(shape,)))
     graph.baselines = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
-    (note,) = views.brief(graph, "n002").notes
-    assert "of equal values those count that the reference chooses" in note
+    brief = views.brief(graph, "n002")
+    assert brief.notes == () and "of equal values those count that the reference chooses" in brief.contract[-1]
+    task_text.print_brief(brief)
+    assert "contract  timed at shape main\n" in capsys.readouterr().out
 
 
 def test_a_live_display_says_who_it_waits_for_and_how_to_claim(graph: SearchGraph) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ....knowledge import open_library
-from ....schemas import CandidateProposed, ModelCalled, SynthesisFailed, sha256
+from ....schemas import CandidateProposed, InputError, ModelCalled, SynthesisFailed, sha256
 from ..backend import Answer, Record, Request
 from .client import ModelClient, Sleep
 from .conversation import Conversation, converse
@@ -69,6 +69,8 @@ class Authoring:
             self._records.append(prompt.retrieved)
             async with asyncio.timeout(self._limits.seconds + self._settings.longest_answer_s):
                 ended = await self._converse(prompt)
+        except InputError as error:
+            return self._failed(f"{self._model}: {error}")
         except TimeoutError:
             return self._failed(
                 _spent(f"more than {self._limits.seconds:g} s, and did not end").message, retryable=True

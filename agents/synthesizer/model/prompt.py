@@ -1,22 +1,34 @@
 """What a model is told. The same request gives the same text: no clock, no identifiers but the nodes' names.
 
 Three texts, from the one that never changes to the one that always does, because servers cache what requests begin
-with. Each is put together within a number of tokens, what matters most first; what did not fit is said.
+with. Each is put together within a number of tokens, what matters most first; what did not fit is said. A problem that
+does not fit is refused: nobody matches half a reference. A parent is cut in its middle: it can be written anew.
 """
 
 from collections.abc import Sequence
 
 from ....knowledge import Document, Library, Query, open_library
 from ....knowledge.retrieval import operator_name
-from ....schemas import Bottleneck, Intent, KnowledgeRetrieved, MemoryOperator, ProblemFormat, Schema, Verdict
+from ....schemas import (
+    Bottleneck,
+    InputError,
+    Intent,
+    KnowledgeRetrieved,
+    MemoryOperator,
+    ProblemFormat,
+    Schema,
+    Verdict,
+)
 from ..backend import Attempt, Request
 from . import sections
-from .tokens import estimated_tokens
+from .tokens import CHARACTERS, estimated_tokens
 
 SESSION_TOKENS = 40_000
-"""Most of the text that is the same for a session: a long problem file, and the skills that fit beside it."""
+"""Most of the text that is the same for a session: the problem file, and the skills that fit beside it."""
 STEP_TOKENS = 50_000
 """Most of the text of a step."""
+_FRAME_TOKENS = 100
+"""For the titles of a step's parts."""
 DOCUMENTS = 5
 """Most documents that a step's prompt carries."""
 
@@ -35,6 +47,9 @@ never a part or a patch."""
 
 _AGAINST = {"best": "the better of them", "eager": "eager PyTorch", "compile": "torch.compile"}
 """What a speedup counts against, by the session's option."""
+
+_FORMER_RULES = (("copies after every call.", "copies after every call, unless the reference changes them."),)
+"""What the rules say in other words now, and older sessions must go on to be asked in: before, and now."""
 
 _PROCESSOR_EMPHASES = (
     "the fewest bytes moved: fuse everything that can share a pass",
@@ -80,7 +95,7 @@ class Part(Schema, frozen=True, kw_only=True):
     weight: int
     """What it matters; the largest is given room first."""
     is_needed: bool = False
-    """Whether it stays in however large it is."""
+    """Whether nothing can be written without it."""
 
 
 def compose(
@@ -103,21 +118,33 @@ def compose(
         step_tokens: Most of the step's text.
         context: Most tokens of the model's request with its answer; 0 if that is not known.
         answer: Of them, those to leave for the answer, but no more than half.
+
+    Raises:
+        InputError: the problem, or the task with its parent, takes more room than there is.
     """
     library = library or open_library(request.pool, request.hardware.isa)
     query = query_of(request, library)
     hits = library.search(query, limit=DOCUMENTS)
     system = _system(request, library)
     left = context - min(answer, context // 2) - estimated_tokens(system)
+    most = session_tokens
     if context:
+        # A small context has room for a long problem where skills take none.
+        most = min(session_tokens, left * 3 // 4)
         session_tokens = min(session_tokens, left * SESSION_TOKENS // (SESSION_TOKENS + STEP_TOKENS))
-    session = _within(_session(request), session_tokens)
+    parts = _session(request)
+    if request.tells_contract:
+        _check_room("the problem file with its facts and the machine's", parts, most, context * (most < SESSION_TOKENS))
+    session = _within(parts, session_tokens)
     if context:
         step_tokens = min(step_tokens, left - estimated_tokens(session))
+    parts = _step(request, [hit.document for hit in hits], condensed, step_tokens)
+    if request.tells_contract:
+        _check_room("the task with its parent", parts, step_tokens, context * (step_tokens < STEP_TOKENS))
     return Prompt(
         system=system,
         session=session,
-        step=_within(_step(request, [hit.document for hit in hits], condensed), step_tokens),
+        step=_within(parts, step_tokens),
         retrieved=library.retrieved("prompt", query, hits),
     )
 
@@ -142,8 +169,11 @@ def _problem_words(request: Request) -> tuple[str, str]:
 
 
 def _system(request: Request, library: Library) -> str:
-    rules = library.constraints(request.language)
-    return "\n\n".join([_ROLE.replace("{against}", _AGAINST[request.against]), *(_document(rule) for rule in rules)])
+    rules = "\n\n".join(map(_document, library.constraints(request.language)))
+    if not request.tells_contract:
+        for former, latter in _FORMER_RULES:
+            rules = rules.replace(latter, former)
+    return "\n\n".join([_ROLE.replace("{against}", _AGAINST[request.against]), rules])
 
 
 def _session(request: Request) -> list[Part]:
@@ -151,8 +181,12 @@ def _session(request: Request) -> list[Part]:
         Part(title=f"What an earlier search taught: {skill.title}", text=sections.skills([skill]), weight=10 - index)
         for index, skill in enumerate(request.skills)
     ]
-    problem = sections.problem(request.problem, request.facts)
-    machine = sections.machine(request.pool, request.hardware, request.facts, tells_bandwidths=request.tells_bandwidths)
+    problem = sections.problem(request.problem, request.facts, tells_contract=request.tells_contract)
+    machine = sections.machine(
+        *(request.pool, request.hardware, request.facts),
+        tells_bandwidths=request.tells_bandwidths,
+        tells_contract=request.tells_contract,
+    )
     return [
         Part(title="Problem", text=problem, weight=100, is_needed=True),
         Part(title="Machine", text=machine, weight=99, is_needed=True),
@@ -160,13 +194,17 @@ def _session(request: Request) -> list[Part]:
     ]
 
 
-def _step(request: Request, documents: Sequence[Document], condensed: str) -> list[Part]:
+def _step(request: Request, documents: Sequence[Document], condensed: str, tokens: int) -> list[Part]:
     memory, lineage = request.plan.memory, request.lineage
     inherits = not condensed and memory in (MemoryOperator.inherit, MemoryOperator.combine)
     compares = not condensed and memory in (MemoryOperator.siblings, MemoryOperator.combine)
     trajectory = sections.history(lineage[1:]) if inherits else ""
     siblings = sections.history(request.siblings) if compares else ""
+    task = _task(request)
     parent = sections.parent(lineage[0]) if lineage else ""
+    room = tokens - _FRAME_TOKENS - estimated_tokens(task)
+    if request.tells_contract and estimated_tokens(parent) > room:
+        parent = sections.parent(lineage[0], CHARACTERS * room)
     second = sections.parent(request.second) if request.second else ""
     return [
         *(
@@ -178,7 +216,7 @@ def _step(request: Request, documents: Sequence[Document], condensed: str) -> li
         Part(title="What else was tried from the same parent", text=siblings, weight=75),
         Part(title="Second parent", text=second, weight=80),
         Part(title="Parent", text=parent, weight=90, is_needed=True),
-        Part(title="Task", text=_task(request), weight=100, is_needed=True),
+        Part(title="Task", text=task, weight=100, is_needed=True),
     ]
 
 
@@ -206,6 +244,22 @@ def _bottleneck(request: Request) -> Bottleneck:
         return Bottleneck.fault
     moved, computed = sections.floors_ms(request.hardware, request.facts)
     return Bottleneck.compute if computed > moved else Bottleneck.memory_traffic
+
+
+def _check_room(what: str, parts: Sequence[Part], tokens: int, context: int) -> None:
+    """Refuse what cannot be asked for.
+
+    Raises:
+        InputError: what is needed of ``parts`` takes more.
+    """
+    needed = sum(estimated_tokens(part.text) for part in parts if part.is_needed)
+    if needed > tokens:
+        room = f"{max(0, tokens):,}" + f" in the model's context of {context:,}" * bool(context)
+        raise InputError(
+            f"{what} takes about {needed:,} tokens of a prompt, which has room for {room}: take out of the problem "
+            f"file what its reference does not need{', choose a model with a larger context' * bool(context)}, or "
+            "use --author generator"
+        )
 
 
 def _within(parts: Sequence[Part], tokens: int) -> str:

@@ -15,41 +15,61 @@ from ....schemas import (
 )
 from ....schemas.pool import BASELINE_NAMES
 from ..backend import Attempt
+from ..contract import contract, tries_other_sizes, what_to_write
 from .extract import without_loader
 
 _LOG_CHARACTERS = 4_000
 """Most of a compiler's or a candidate's output that a prompt carries: its first lines tell, and its last."""
 _SOURCE_CHARACTERS = 60_000
+_FRAME_CHARACTERS = 300
+"""What stands around the source of a parent: fences, its outcome, how much was left out."""
 _MOST_ATTEMPTS = 8
 
 
-def problem(given: Problem, facts: ProblemFacts) -> str:
-    """The reference, its shapes, and what must be matched."""
+def problem(given: Problem, facts: ProblemFacts, *, tells_contract: bool = False) -> str:
+    """The reference, its shapes, and what must be matched; of older sessions not all of it."""
     lines = [f"`{given.name}`, format {given.format.value}:", fenced(given.source, "python"), "Shapes checked:"]
     lines += [f"- {shape.name}: {_tensors(shape.inputs)} -> {_tensors(shape.outputs)}" for shape in facts.shapes]
-    lines.append(f"Precision to match: {facts.dtype}. Only the first shape is timed.")
-    if any(kind.name.startswith("held_out") and not kind.refused for kind in facts.input_kinds):
-        lines.append("Other sizes are tried, too: be right there, or raise a ValueError.")
+    if tells_contract:
+        asked = (what_to_write(facts), *contract(given, facts))
+        lines += ["What is asked of your file:", *(f"- {sentence}" for sentence in asked)]
+    else:
+        lines.append(f"Precision to match: {facts.dtype}. Only the first shape is timed.")
+        if tries_other_sizes(facts):
+            lines.append("Other sizes are tried, too: be right there, or raise a ValueError.")
     if facts.parameters:
-        lines.append("Parameters and buffers: " + _tensors(list(facts.parameters.values())))
+        parameters = _tensors(list(facts.parameters.values()))
+        # Their names are in the file, too.
+        lines.append("Parameters and buffers: " + (shortened(parameters, 6_000) if tells_contract else parameters))
     if facts.operators:
         lines.append("As ATen operators: " + ", ".join(facts.operators))
     return "\n".join(lines)
 
 
-def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts, *, tells_bandwidths: bool = False) -> str:
+def machine(
+    pool: Pool,
+    hardware: HardwareFacts,
+    facts: ProblemFacts,
+    *,
+    tells_bandwidths: bool = False,
+    tells_contract: bool = False,
+) -> str:
     """What the candidate runs on, its measured peaks, and the least time the work can take there.
 
     Prompts of older sessions for a processor have no bandwidth by working set: ``tells_bandwidths`` is false there.
+    Nor have they the work at more than one shape.
     """
-    moved, computed = floors_ms(hardware, facts)
-    work = facts.work
     is_processor = pool.platform == "cpu"
     lines = _processor(pool, hardware, tells_bandwidths) if is_processor else _accelerator(pool, hardware)
-    lines.append(
-        f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} "
-        f"operations: at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic."
-    )
+    timed = facts.timed if tells_contract else facts.shapes[:1]
+    for shape in timed:
+        there = facts.at(shape)
+        work, (moved, computed) = there.work, floors_ms(hardware, there)
+        place = f"timed shape {shape.name}" if len(timed) > 1 else "timed shape"
+        lines.append(
+            f"Work at the {place}: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} "
+            f"operations: at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic."
+        )
     return "\n".join(lines)
 
 
@@ -103,16 +123,20 @@ def floors_ms(hardware: HardwareFacts, facts: ProblemFacts) -> tuple[float, floa
     return memory, compute
 
 
-def parent(attempt: Attempt) -> str:
-    """The source to start from and all that is known of it."""
-    parts = [outcome(attempt), fenced(shortened(without_loader(attempt.source), _SOURCE_CHARACTERS), "python")]
+def parent(attempt: Attempt, characters: int = 2 * _SOURCE_CHARACTERS) -> str:
+    """The source to start from and all that is known of it, in about so many characters: of the source and of logs the
+    beginning and the end are kept."""
+    log_characters = min(_LOG_CHARACTERS, max(0, characters // 6))
+    known = []
     if attempt.diagnosis is not None:
-        parts.append(diagnosis(attempt.diagnosis))
+        known.append(diagnosis(attempt.diagnosis))
     if attempt.diagnostics:
-        parts.append("The compiler says:\n" + fenced(shortened(attempt.diagnostics, _LOG_CHARACTERS)))
+        known.append("The compiler says:\n" + fenced(shortened(attempt.diagnostics, log_characters)))
     if attempt.evidence:
-        parts.append("Evidence:\n" + fenced(shortened(attempt.evidence, _LOG_CHARACTERS)))
-    return "\n\n".join(parts)
+        known.append("Evidence:\n" + fenced(shortened(attempt.evidence, log_characters)))
+    left = max(0, characters - sum(map(len, known)) - _FRAME_CHARACTERS)
+    source = shortened(without_loader(attempt.source), min(_SOURCE_CHARACTERS, left))
+    return "\n\n".join([outcome(attempt), fenced(source, "python"), *known])
 
 
 def history(attempts: Sequence[Attempt]) -> str:
@@ -190,7 +214,7 @@ def shortened(text: str, characters: int) -> str:
     if len(text) <= characters:
         return text
     half = characters // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[len(text) - half :]}"
 
 
 def _telling(attempts: Sequence[Attempt]) -> list[Attempt]:
