@@ -138,10 +138,10 @@ class SearchedCall:
         """Whether inputs, as :func:`_described`, differ from those searched only in sizes for which the kernel is."""
         if not self._dynamic:
             return False
-        searched, sizes = list(self._inputs[0]), [0] * len(self.traced.dynamic)
+        searched, sizes = list(self._inputs[0]), [-1] * len(self.traced.dynamic)
         for place, axis, at in self._dynamic:
             shape = inputs[place][0]
-            if not isinstance(shape, torch.Size) or len(shape) <= axis or sizes[at] not in (0, shape[axis]):
+            if not isinstance(shape, torch.Size) or len(shape) <= axis or sizes[at] not in (-1, shape[axis]):
                 return False
             sizes[at] = size = shape[axis]
             own, *others = searched[place]

@@ -39,6 +39,8 @@ def dynamic_sizes(inputs: Mapping[str, Any], dynamic_shapes: DynamicShapes) -> t
     """
     import torch
 
+    if not isinstance(dynamic_shapes, Mapping):
+        raise InputError(f"`dynamic_shapes` is a {type(dynamic_shapes).__name__}: name the inputs, {_EXAMPLE}")
     tensors = {label: value for label, value in inputs.items() if isinstance(value, torch.Tensor)}
     ranges: dict[str, tuple[int, int]] = {}
     places: dict[str, list[tuple[str, int]]] = {}

@@ -60,8 +60,8 @@ def trace_calls(
         raise ProblemError(f"{len(calls)} calls, weights {list(weights)}: give a number above 0 for each call")
     traces = [trace(operator, inputs) for inputs in calls]
     first = traces[0]
-    if dynamic_shapes:
-        return _with_sizes(traces, weights, dynamic_sizes(first.inputs, dynamic_shapes))
+    if dynamic_shapes and (dynamic := dynamic_sizes(first.inputs, dynamic_shapes)):
+        return _with_sizes(traces, weights, dynamic)
     if len(traces) == 1:
         return first
     for place, other in enumerate(traces[1:], 2):
@@ -95,14 +95,17 @@ def _with_sizes(traces: Sequence[Traced], weights: Sequence[float], dynamic: tup
     import torch
 
     first, count = traces[0], len(traces)
+    alone = f"has to differ from the others in {', '.join(_.name for _ in dynamic)} alone"
+    for place, each in enumerate(traces, 1):
+        named = {label: first.inputs[label].ndim for size in dynamic for label, _ in size.places}
+        if any(getattr(each.inputs.get(label), "ndim", None) != rank for label, rank in named.items()):
+            raise InputError(f"call {place} {alone}")
     rows = {sizes_of(each.inputs, dynamic): each for each in traces}
     for place, (sizes, each) in enumerate(rows.items(), 1):
         made = resized(first.inputs, dynamic, sizes)
         pairs = [(value, each.inputs.get(label)) for label, value in made.items() if isinstance(value, torch.Tensor)]
         if len(rows) < count or any(getattr(other, "shape", None) != value.shape for value, other in pairs):
-            raise InputError(
-                f"call {place} has to differ from the others in {', '.join(_.name for _ in dynamic)} alone"
-            )
+            raise InputError(f"call {place} {alone}")
     for sizes in sampled_sizes(dynamic):
         if sizes not in rows:
             rows[sizes] = _at(first, dynamic, sizes)

@@ -120,7 +120,19 @@ def test_the_reference_is_the_operator_at_every_size(name: str) -> None:
         (lambda x: x + torch.tensor([float(x.shape[0])]), "other constants"),
         (lambda x: x * (2 if isinstance(x.shape[0], int) else 3) + x.shape[0], "or that cannot be known"),
     ],
-    ids=["branch", "single", "number", "table", "logarithm", "fixed", "least", "loop", "halves", "constant", "symbols"],
+    ids=[
+        "branch",
+        "single",
+        "number",
+        "table",
+        "logarithm",
+        "fixed",
+        "least",
+        "loop",
+        "halves",
+        "constant",
+        "symbols",
+    ],
 )
 def test_an_operator_that_is_another_at_some_size_is_refused(
     function: Callable[[torch.Tensor], Any], sentence: str
@@ -157,6 +169,7 @@ def test_a_size_that_was_not_tried_before_the_search_is_when_a_call_has_it(monke
     ("shapes", "sentence"),
     [
         ({"y": {0: BATCH}}, "names 'y': the tensors among the inputs are x"),
+        ([{0: BATCH}], "is a list: name the inputs, for example"),
         ({"x": BATCH}, "give dimensions, for example"),
         ({"x": {2: BATCH}}, "names dimension 2 of 'x', which has 2"),
         ({"x": {0: torch.export.Dim("batch")}}, "give a Dim with min and max"),
@@ -186,6 +199,20 @@ def test_several_calls_are_timed_and_other_sizes_are_not() -> None:
     assert [sizes["batch"] for sizes in problem["shapes"].values()] == [each["x"].shape[0] for each in traced.calls]
     with pytest.raises(InputError, match="call 2 has to differ from the others in batch"):
         problem_of(of(torch.relu), [[X], [X[:4, :4]]], dynamic_shapes={"x": {0: BATCH}})
+
+
+@pytest.mark.parametrize("second", [[X[0], X[0]], [X], [X, 3.0]], ids=["ranks", "fewer", "number"])
+def test_a_call_with_other_inputs_than_the_first_is_refused(second: list[Any]) -> None:
+    def add(x: torch.Tensor, y: Any = 0) -> torch.Tensor:
+        return x + y
+
+    with pytest.raises(InputError, match="call 2 has to differ from the others in width alone"):
+        shapes = {name: {1: torch.export.Dim("width", min=1, max=40)} for name in ("x", "y")}
+        problem_of(add, [[X, X], second], dynamic_shapes=shapes)
+
+
+def test_an_input_without_dynamic_dimensions_is_as_it_is() -> None:
+    assert problem_of(of(torch.relu), [X], dynamic_shapes={"x": {}}).dynamic == ()
 
 
 def test_a_kernel_takes_every_size_of_the_range_and_no_other_call() -> None:
@@ -226,7 +253,9 @@ def test_inputs_that_share_a_size_have_to_have_the_same() -> None:
         warnings.simplefilter("ignore")
         won.best(torch.randn(3, 16), torch.randn(3, 16))
         won.best(torch.randn(3, 16), torch.randn(1, 16))
-    assert won.calls == {"kernel": 1, "operator: other shapes": 1}
+        with pytest.raises(RuntimeError, match="must match"):
+            won.best(torch.randn(0, 16), torch.randn(3, 16))
+    assert won.calls == {"kernel": 1, "operator: other shapes": 2}
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
