@@ -5,6 +5,7 @@ has to fit, a broadcast) becomes a condition. Graphs that are alike, with the sa
 wherever all of these hold.
 """
 
+import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -158,7 +159,7 @@ def _symbolic(
 
     before, contents = settings(operator), contents_of(operator)
     try:
-        with mode, torch.enable_grad(), warnings.catch_warnings():
+        with mode, _printed_as_numbers(), torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = make_fx(reference or flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes.values(), *held)
     finally:
@@ -168,6 +169,22 @@ def _symbolic(
     fixed = [(at, size) for at, size in enumerate(sizes) if size <= 1]
     shared = {symbol: sympy.Symbol(dynamic[place].name, integer=True, positive=True) for symbol, place in symbols}
     return _Symbolic(_operators(graph, len(fakes) + len(parameters), shared), symbols, fixed, conditions)
+
+
+@contextlib.contextmanager
+def _printed_as_numbers() -> Iterator[None]:
+    """Symbols are printed as the numbers that they stand for, which is a condition: a text may be a key of a table."""
+    import torch
+
+    kinds: dict[Any, type] = {torch.SymInt: int, torch.SymFloat: float}
+    printed = {kind: kind.__repr__ for kind in kinds}
+    for kind, number in kinds.items():
+        kind.__repr__ = lambda symbol, number=number: repr(number(symbol))
+    try:
+        yield
+    finally:
+        for kind, method in printed.items():
+            kind.__repr__ = method
 
 
 def _operators(module: Any, held: int, shared: dict[Any, Any]) -> list[Any]:

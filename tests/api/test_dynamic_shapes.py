@@ -118,6 +118,8 @@ def test_the_reference_is_the_operator_at_every_size(name: str) -> None:
         (lambda x: sum(x[at] for at in range(x.shape[0])), "other operators, or numbers"),
         (lambda x: x.view(2, x.shape[0] // 2, 16).sum(0), "with batch=1: .* cannot be traced"),
         (lambda x: x + torch.tensor([float(x.shape[0])]), "other constants"),
+        (lambda x: x * {"23": 3.0}.get(str(x.shape[0]), 1.0), r"another way at batch=\d+"),
+        (lambda x: x * {"(23, 16)": 3.0}.get(f"{tuple(x.shape)}", 1.0), r"another way at batch=\d+"),
         (lambda x: x * (2 if isinstance(x.shape[0], int) else 3) + x.shape[0], "or that cannot be known"),
     ],
     ids=[
@@ -131,6 +133,8 @@ def test_the_reference_is_the_operator_at_every_size(name: str) -> None:
         "loop",
         "halves",
         "constant",
+        "text",
+        "shape",
         "symbols",
     ],
 )
