@@ -27,7 +27,7 @@ def inputs(generator, rows, cols):
     return [torch.randn(rows, cols, generator=generator)]
 
 def reference(x):
-    for _ in range(24):
+    for _ in range(48):
         x = x + 0.1 * torch.sin(x)
     return x
 """
@@ -35,7 +35,7 @@ HONEST = """
 import torch
 
 def chain(x):
-    for _ in range(24):
+    for _ in range(48):
         x = x + 0.1 * torch.sin(x)
     return x
 
