@@ -13,8 +13,9 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 
 from ..hardware.sources.call_arguments import by_place_and_name, defaults_of, flattened, is_structure, signature_of
-from ..hardware.sources.from_python import Traced, is_held
+from ..hardware.sources.from_python import Traced
 from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_by
+from ..hardware.sources.module_state import is_held
 from ..hardware.sources.source_lines import described
 
 _NONE = inspect.Parameter.empty

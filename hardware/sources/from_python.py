@@ -6,7 +6,6 @@ Runs in the user's process, which has torch already; the text is what travels, i
 import functools
 import itertools
 import re
-import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not, itemgetter
@@ -17,7 +16,8 @@ from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .call_arguments import by_place_and_name, flattened, is_structure, signature_of
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
 from .dynamic_shapes import DynamicSize
-from .kept_settings import LARGEST_ARRAYS, KeptTensor, bytes_of_arrays, kept, owned_by, version
+from .kept_settings import LARGEST_ARRAYS, bytes_of_arrays, kept, owned_by
+from .module_state import called, contents_of, is_held, parameters_of, restored, settings
 from .source_lines import place_of
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -115,17 +115,10 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         call = {label: given.get(label, value) for label, value in zip(names, values, strict=True)}
         positional, named = by_place_and_name(operator, call)
         leaves = tree_leaves((positional, named))
-        weights = {key: given[key] for key in parameters}
-        if parameters:
-            result = torch.func.functional_call(operator, weights, positional, named)
-        else:
-            result = operator(*positional, **named)
+        result = called(operator, positional, named, {key: given[key] for key in parameters})
         structures.append(tree_structure(result))
         after = tree_leaves((positional, named))
         refilled.append(len(after) != len(leaves) or any(map(is_not, after, leaves)))
-        for key, value in weights.items():
-            if value is not given[key]:
-                given[key].copy_(value)  # the module put another tensor there: for a function that is a write
         return result
 
     def traced(inputs: Mapping[str, Any] = tensors) -> Any:
@@ -275,68 +268,6 @@ def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> boo
     return False
 
 
-def settings(operator: Any) -> list[tuple[type, dict[str, Any]]]:
-    """What a module and its parts keep beside parameters, buffers and parts: class and attributes of each."""
-    import torch
-
-    if not isinstance(operator, torch.nn.Module):
-        return []
-    machinery = vars(torch.nn.Module()).keys() - {"training"}
-    return [
-        (type(part), {key: value for key, value in vars(part).items() if key not in machinery})
-        for part in operator.modules()
-    ]
-
-
-def is_held(value: Any) -> bool:
-    """Whether it lists a module's own parameters, as recurrent modules do."""
-    import torch
-
-    kinds = (torch.nn.Parameter, weakref.ref)
-    return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
-
-
-def contents_of(operator: Any) -> list[tuple[Any, Any]]:
-    """The lists and tensors among a module's attributes, each with what is in it."""
-    import torch
-
-    if not isinstance(operator, torch.nn.Module):
-        return []
-    values = [value for part in operator.modules() for value in vars(part).values()]
-    lists = [(value, list(value)) for value in values if isinstance(value, list)]
-    return lists + [(KeptTensor(value), copied(value.detach())) for value in values if type(value) is torch.Tensor]
-
-
-def restored(
-    operator: Any,
-    before: Sequence[tuple[type, dict[str, Any]]],
-    contents: Sequence[tuple[Any, Any]],
-) -> str:
-    """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
-    import torch
-
-    lists = [(value, items) for value, items in contents if isinstance(value, list)]
-    written = [id(value) for value, items in lists if len(value) != len(items)]
-    for value, items in lists:
-        value[:] = items  # a recurrent module's weights as well, which a traced call replaces
-    for value, numbers in contents:
-        if isinstance(value, KeptTensor) and version(value.tensor) != value.version:
-            written.append(id(value.tensor))
-            with torch.no_grad():
-                value.tensor.copy_(numbers)
-    changed = ""
-    for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
-        for key in now.keys() | then.keys():
-            if key not in then:
-                del vars(part)[key]
-            elif now.get(key) is not then[key]:
-                vars(part)[key] = then[key]
-            elif id(then[key]) not in written:
-                continue
-            changed = changed if is_held(then.get(key)) else key
-    return changed
-
-
 def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], list[str]]:
     """Values and parameter names of the call, defaults filled in where inputs are given by name."""
     signature = signature_of(operator)
@@ -353,16 +284,6 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
         raise ProblemError(f"{_label(operator)} does not take these inputs: {error}{hint}") from None
     named = flattened(bound)
     return list(named.values()), list(named)
-
-
-def parameters_of(operator: Callable[..., Any]) -> dict[str, Any]:
-    """A module's parameters and buffers by name, as a graph takes them; none for a function."""
-    import torch
-
-    if not isinstance(operator, torch.nn.Module):
-        return {}
-    held = {**dict(operator.named_parameters()), **dict(operator.named_buffers())}
-    return {key: value.detach() for key, value in held.items()}
 
 
 def _label(operator: Callable[..., Any]) -> str:
