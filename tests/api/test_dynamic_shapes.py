@@ -202,7 +202,8 @@ def test_a_size_that_was_not_tried_before_the_search_is_when_a_call_has_it(monke
     ("shapes", "sentence"),
     [
         ({"y": {0: BATCH}}, "names 'y': the tensors among the inputs are x"),
-        ([{0: BATCH}], "is a list: name the inputs, for example"),
+        (BATCH, "is a Dim: name the inputs, for example"),
+        ([{0: BATCH}, None], "has 2 elements for the arguments x: name them"),
         ({"x": BATCH}, "give dimensions, for example"),
         ({"x": {2: BATCH}}, "names dimension 2 of 'x', which has 2"),
         ({"x": {0: torch.export.Dim("batch")}}, "give a Dim with min and max"),
@@ -242,6 +243,42 @@ def test_a_call_with_other_inputs_than_the_first_is_refused(second: list[Any]) -
     with pytest.raises(InputError, match="call 2 has to differ from the others in width alone"):
         shapes = {name: {1: torch.export.Dim("width", min=1, max=40)} for name in ("x", "y")}
         problem_of(add, [[X, X], second], dynamic_shapes=shapes)
+
+
+class Cached(nn.Module):
+    """Attention with a cache of keys and values."""
+
+    def forward(self, x: torch.Tensor, cache: Any, scale: float = 1.0) -> torch.Tensor:
+        keys, values = (torch.cat([past, x], 1) for past in (cache["kv"] if isinstance(cache, dict) else cache))
+        return nn.functional.scaled_dot_product_attention(x, keys, values, scale=scale)
+
+
+PAST = torch.export.Dim("past", min=1, max=20)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"cache_0": {1: PAST}, "cache_1": {1: PAST}},
+        {"cache": ({1: PAST}, {1: PAST})},
+        {"x": None, "cache": ((None, PAST, None), {0: None, 1: PAST})},
+        ({}, ({1: PAST}, {1: PAST}), None),
+        {"cache": {"kv": [{1: PAST}, {1: PAST}]}},
+    ],
+    ids=["flat", "nested", "sequences", "by position", "dictionary"],
+)
+def test_shapes_of_tensors_in_containers_are_spelled_as_torch_export_does(shapes: Any) -> None:
+    x, past = torch.randn(2, 1, 8), torch.randn(2, 6, 8)
+    in_dictionary = isinstance(shapes, dict) and isinstance(shapes.get("cache"), dict)
+    cache = {"kv": [past, past]} if in_dictionary else (past, past)
+    traced = problem_of(Cached(), [x, cache, 0.5], dynamic_shapes=shapes)
+    assert [each.places for each in traced.dynamic] == [(("cache_0", 1), ("cache_1", 1))]
+    assert (13,) in traced.covered
+
+
+def test_shapes_that_are_nested_otherwise_are_refused() -> None:
+    with pytest.raises(InputError, match="`dynamic_shapes` for 'cache' has to be nested as that is"):
+        problem_of(Cached(), [X[:, None], (X[:, None],) * 2], dynamic_shapes={"cache": ({1: PAST},)})
 
 
 def test_an_input_without_dynamic_dimensions_is_as_it_is() -> None:
@@ -300,11 +337,24 @@ def test_a_trace_with_dynamic_sizes_can_be_pickled() -> None:
 def test_the_first_call_of_another_shape_is_a_warning() -> None:
     won = optimized(Scale(), [ROWS])
     with torch.no_grad():
-        with pytest.warns(RuntimeWarning, match=r"x is \(2, 8\).*search with `dynamic_shapes`"):
+        with pytest.warns(RuntimeWarning, match=r"x is \(2, 8\).*search with `dynamic_shapes`") as caught:
             won.kernel(ROWS[:2])
+        assert caught[0].filename == __file__
         won.kernel(ROWS[:3])
         won.kernel(ROWS.t().contiguous().t())
         won.kernel(ROWS)
     won.kernel(ROWS)
     expected = {"operator: other shapes": 2, "operator: other inputs": 1, "operator: gradients": 1, "kernel": 1}
     assert won.calls == expected
+
+
+def test_the_warning_of_a_model_with_a_kernel_names_the_line_that_calls_the_model() -> None:
+    model = nn.Sequential(nn.Sequential(Scale()))
+    with kernelswarm.apply(model, optimized(Scale(), [ROWS]), "*"), torch.no_grad():
+        with pytest.warns(RuntimeWarning, match="search with `dynamic_shapes`") as caught:
+            model(ROWS[:2])
+    assert caught[0].filename == __file__
+    function = optimized(lambda x: x * 2, [ROWS], COUNTED + "    return x * 2\n").best
+    with pytest.warns(RuntimeWarning, match="search with `dynamic_shapes`") as caught:
+        function(ROWS[:2])
+    assert caught[0].filename == __file__
