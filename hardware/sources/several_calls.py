@@ -161,7 +161,23 @@ def _at(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int]) -> 
     try:
         return trace(operator, named or positional)
     except ProblemError as error:
-        raise ProblemError(f"with {sizes_text(dynamic, sizes)}: {error}") from None
+        raise ProblemError(f"with {sizes_text(dynamic, sizes)}: {error}{_beyond(first, dynamic, sizes)}") from None
+
+
+def _beyond(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int]) -> str:
+    """That integers are the same at every size, where they may have been indices of a dimension that is smaller now."""
+    import torch
+
+    for label, value in first.inputs.items():
+        if isinstance(value, torch.Tensor) and value.dtype in (torch.int32, torch.int64) and value.numel():
+            largest = int(value.max())
+            for each, size, own in zip(dynamic, sizes, sizes_of(first.inputs, dynamic), strict=True):
+                if size <= largest < own:
+                    return (
+                        f". The integers of {label!r} go up to {largest} at every size: if they are indices of a "
+                        f"dimension of {each.name}, give that a `min` of {largest + 1}"
+                    )
+    return ""
 
 
 def _joined(traces: Sequence[Traced], source: str) -> Traced:

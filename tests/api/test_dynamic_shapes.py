@@ -281,6 +281,14 @@ def test_shapes_that_are_nested_otherwise_are_refused() -> None:
         problem_of(Cached(), [X[:, None], (X[:, None],) * 2], dynamic_shapes={"cache": ({1: PAST},)})
 
 
+def test_indices_of_a_dimension_that_becomes_too_small_are_named() -> None:
+    def row(x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return x[at]
+
+    with pytest.raises(ProblemError, match=r"integers of 'at' go up to 6 at every size: .* give that a `min` of 7"):
+        problem_of(row, [X, torch.tensor([0, 6, 2])], dynamic_shapes={"x": {0: BATCH}})
+
+
 def test_an_input_without_dynamic_dimensions_is_as_it_is() -> None:
     assert problem_of(of(torch.relu), [X], dynamic_shapes={"x": {}}).dynamic == ()
 
