@@ -116,7 +116,9 @@ def _integers(value: Any, shape: str) -> str:
     dtype = value.dtype if is_signed else torch.int64
     if not is_widest and (bounds := _column_bounds(numbers, low, high, shape)):
         lows, spans = bounds
-        return f"torch.randint(0, {_MOST}, {shape}, generator=generator).remainder({spans}).add({lows}).to({value.dtype})"
+        return (
+            f"torch.randint(0, {_MOST}, {shape}, generator=generator).remainder({spans}).add({lows}).to({value.dtype})"
+        )
     if low == high == -_LEAST - 1:
         drawn = f"torch.full({shape}, {high}, dtype={dtype})"
     else:

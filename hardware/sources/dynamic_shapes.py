@@ -88,7 +88,8 @@ def _by_tensor(inputs: Mapping[str, Any], dynamic_shapes: DynamicShapes) -> Iter
     if not isinstance(dynamic_shapes, Mapping):
         raise InputError(f"`dynamic_shapes` is a {type(dynamic_shapes).__name__}: name the inputs, {_EXAMPLE}")
     for label, dims in dynamic_shapes.items():
-        structure, rows = inputs.get(label), [(label, dims)]
+        structure: Any = inputs.get(label)
+        rows = [(label, dims)]
         if is_structure(structure) and dims is not None:
             names = labels[labels.index(label) + 1 :]
             try:

@@ -358,9 +358,9 @@ def test_the_first_call_of_another_shape_is_a_warning() -> None:
 
 def test_the_warning_of_a_model_with_a_kernel_names_the_line_that_calls_the_model() -> None:
     model = nn.Sequential(nn.Sequential(Scale()))
-    with kernelswarm.apply(model, optimized(Scale(), [ROWS]), "*"), torch.no_grad():
-        with pytest.warns(RuntimeWarning, match="search with `dynamic_shapes`") as caught:
-            model(ROWS[:2])
+    kernelswarm.apply(model, optimized(Scale(), [ROWS]), "*")
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="search with `dynamic_shapes`") as caught:
+        model(ROWS[:2])
     assert caught[0].filename == __file__
     function = optimized(lambda x: x * 2, [ROWS], COUNTED + "    return x * 2\n").best
     with pytest.warns(RuntimeWarning, match="search with `dynamic_shapes`") as caught:
