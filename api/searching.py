@@ -17,6 +17,7 @@ from ..hardware.sources.problem_files import load_problem
 from ..hardware.sources.random_state import random_state_kept
 from ..hardware.sources.several_calls import trace_calls
 from ..hardware.sources.source_lines import described
+from ..hardware.sources.trace_failures import reason_of
 from ..schemas import InputError, Origin, ProblemError
 from ..sessions.finished_file import finished_file
 from ..sessions.fork import fork_point
@@ -298,9 +299,7 @@ def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[st
         call_once(operator, lambda: by_position(operator.forward, inputs))
     except Exception as error:  # whatever the user's module raises becomes one sentence
         name = type(operator).__name__
-        raise InputError(
-            f"{name} has lazy layers, and its first call fails: {type(error).__name__}: {error}"
-        ) from error
+        raise InputError(f"{name} has lazy layers, and its first call fails: {reason_of(error, operator)}") from error
 
 
 __all__ = ["Step", "export", "fork", "import_log", "lineage", "optimize"]

@@ -18,7 +18,7 @@ from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redra
 from .dynamic_shapes import DynamicSize
 from .kept_settings import LARGEST_ARRAYS, bytes_of_arrays, kept, owned_by
 from .module_state import called, contents_of, is_held, parameters_of, restored, settings
-from .source_lines import place_of
+from .trace_failures import dropout_way_out, reason_of, refusing_values
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -115,7 +115,8 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         call = {label: given.get(label, value) for label, value in zip(names, values, strict=True)}
         positional, named = by_place_and_name(operator, call)
         leaves = tree_leaves((positional, named))
-        result = called(operator, positional, named, {key: given[key] for key in parameters})
+        with refusing_values():
+            result = called(operator, positional, named, {key: given[key] for key in parameters})
         structures.append(tree_structure(result))
         after = tree_leaves((positional, named))
         refilled.append(len(after) != len(leaves) or any(map(is_not, after, leaves)))
@@ -135,7 +136,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         graph = traced()
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
         # Without the tracer's own traceback: a hundred lines that end in this sentence.
-        raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from None
+        raise ProblemError(f"{_label(operator)} cannot be traced: {reason_of(error, operator)}") from None
     finally:
         changed = restored(operator, before, contents)
     if changed:
@@ -148,6 +149,8 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             f"{_label(operator)} cannot be traced: a call puts something into a list or dictionary among its inputs, "
             "which a kernel would not; return it instead"
         )
+    if way_out := dropout_way_out(operator, graph.graph):
+        raise ProblemError(f"{_label(operator)} draws random numbers that no kernel can repeat: {way_out}")
     if not _uses_inputs(graph.graph):
         raise ProblemError(
             f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
@@ -238,18 +241,6 @@ def _uses_inputs(graph: Any) -> bool:
         seen |= further
         waiting += further
     return not arguments or not seen or any(node in seen for node in arguments)
-
-
-def _reason(error: Exception) -> str:
-    """Why tracing failed, in one sentence."""
-    place = place_of(error, of_libraries=True)
-    if "tracing tensor" in str(error):
-        return (
-            f"it makes Python numbers or conditions of its tensors' values{place}, which no graph can hold; use "
-            "torch.where, or search the part that does not"
-        )
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}{place}: {lines[0] if lines else ''}"
 
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:

@@ -66,7 +66,11 @@ def trace_calls(
         return first
     for place, other in enumerate(traces[1:], 2):
         if what := _difference(first, other):
-            raise ProblemError(f"call {place} has other {what} than call 1: search it alone")
+            raise ProblemError(
+                f"call {place} has other {what} than call 1, and a kernel is for one kind of call: search each alone, "
+                f"`a = optimize(module, call_1)` and `b = optimize(module, call_{place})`, and use `a.kernel` for calls "
+                "of the one kind, `b.kernel` for those of the other"
+            )
     head = first.problem.source.partition(_REFERENCE)[0]
     names = _names(traces)
     shapes = "".join(f'    "{name}": dict(call="{name}"),\n' for name in names)
