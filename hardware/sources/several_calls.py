@@ -68,8 +68,8 @@ def trace_calls(
         if what := _difference(first, other):
             raise ProblemError(
                 f"call {place} has other {what} than call 1, and a kernel is for one kind of call: search each alone, "
-                f"`a = optimize(module, call_1)` and `b = optimize(module, call_{place})`, and use `a.kernel` for calls "
-                "of the one kind, `b.kernel` for those of the other"
+                f"`a = optimize(module, call_1)` and `b = optimize(module, call_{place})`, and use `a.kernel` for "
+                "calls of the one kind, `b.kernel` for those of the other"
             )
     head = first.problem.source.partition(_REFERENCE)[0]
     names = _names(traces)
