@@ -10,15 +10,13 @@ from typing import Any, Self
 import torch
 from torch.utils._pytree import tree_leaves
 
+from ..hardware.sources.agreement import disagreement
 from ..hardware.sources.call_arguments import by_place_and_name
 from ..hardware.sources.drawn_inputs import copied
 from ..hardware.sources.from_python import Traced
 from ..hardware.sources.random_state import random_state_kept
 from ..schemas import InputError
 from .calls import SearchedCall, difference, held_by
-
-ERRORS = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
-"""Largest difference from the module itself, relative to the output's elements and their root mean square."""
 
 SEED = 0
 
@@ -183,8 +181,7 @@ def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: Map
         tree_leaves((result, list(accelerated.buffers()))), tree_leaves((expected, list(own.buffers()))), strict=True
     )
     for got, reference in pairs:
-        error = _error(got, reference) if isinstance(reference, torch.Tensor) else float(got != reference)
-        if not error <= ERRORS.get(getattr(reference, "dtype", None), 0.0):
+        if error := disagreement(got, reference):
             return f"what the kernel leaves differs from its own by {error:.2g} on inputs like those that were searched"
     return ""
 
@@ -205,16 +202,6 @@ def _drawn_calls(traced: Traced) -> Iterator[dict[str, Any]]:
             name: copied(next(drawn), value.device) if isinstance(value, torch.Tensor) else value
             for name, value in inputs.items()
         }
-
-
-def _error(actual: torch.Tensor, reference: torch.Tensor) -> float:
-    if actual.shape != reference.shape or actual.dtype != reference.dtype:
-        return float("inf")
-    if not actual.numel():
-        return 0.0
-    got, expected = actual.double(), reference.double()
-    scale = expected.abs() + expected.square().mean().sqrt() + torch.finfo(torch.float64).tiny
-    return float(((got - expected).abs() / scale).max())
 
 
 def _parameters(module: Any) -> dict[str, str]:

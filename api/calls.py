@@ -13,9 +13,10 @@ import torch
 from torch.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 
 from ..hardware.sources.call_arguments import by_place_and_name, defaults_of, flattened, is_structure, signature_of
-from ..hardware.sources.from_python import Traced, is_held
+from ..hardware.sources.from_python import Traced
 from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_by
-from ..hardware.sources.source_lines import described
+from ..hardware.sources.module_state import is_held
+from ..hardware.sources.source_lines import described, level_of_caller
 
 _NONE = inspect.Parameter.empty
 """Default of an argument that has none."""
@@ -119,7 +120,7 @@ class SearchedCall:
         self._left("errors of the kernel")
         result = operator(*arguments, **named)
         message = f"the operator computed a call because its kernel could not: {reason}"
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warnings.warn(message, RuntimeWarning, stacklevel=level_of_caller())
         return result
 
     def computed(self, tensors: list[Any]) -> Any:
@@ -169,7 +170,7 @@ class SearchedCall:
                 f"({shown}): search with `dynamic_shapes`, or with several calls (docs/commands.md). `calls` of the "
                 "result counts them; this is said once",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=level_of_caller(),
             )
         return "other shapes"
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import fields
@@ -12,6 +14,7 @@ from typing import Any, TypeVar
 from ..bus import asked_bus
 from ..schemas import KernelswarmError
 from ..sessions.home import kernelswarm_home
+from ..sessions.interrupts import Interrupts, run_interruptible
 from ..sessions.search_options import SearchOptions
 from ..store import Question, Table, questions, run_sql
 from ..store.query_limits import MAX_ROWS, TIMEOUT_SECONDS
@@ -61,36 +64,47 @@ def sql(
     return blocking(ask())
 
 
-def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, also from within a running loop (a notebook), in a thread of its own then."""
+def blocking(work: Coroutine[Any, Any, T] | Callable[[Interrupts], Coroutine[Any, Any, T]]) -> T:
+    """Run to the end, also from within a running loop (a notebook), in a thread of its own then.
+
+    Ctrl-C cancels it; what takes ``Interrupts`` may end politely before.
+    """
     with errors_in_python():
-        if not _is_in_loop():
+        if _is_in_loop():
+            return _in_thread(work if callable(work) else lambda _: work)
+        if not callable(work):
             return asyncio.run(work)
-        return _in_thread(work)
+        # As `asyncio.run`: whoever handles the signal otherwise goes on doing so.
+        is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        is_ours = is_ours and threading.current_thread() is threading.main_thread()
+        return run_interruptible(work, [signal.SIGINT] if is_ours else [])
 
 
-def _in_thread(work: Coroutine[Any, Any, T]) -> T:
+def _in_thread(main: Callable[[Interrupts], Coroutine[Any, Any, T]]) -> T:
     """Ctrl-C arrives here and not in the thread's loop: it is passed on, as ``asyncio.run`` would."""
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+    running: list[tuple[asyncio.AbstractEventLoop, Interrupts]] = []
 
     async def run() -> T:
-        task = asyncio.current_task()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        running.append((asyncio.get_running_loop(), task))
-        return await work
+        running.append((loop, Interrupts(task, loop)))
+        return await main(running[0][1])
 
     with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
         future = pool.submit(asyncio.run, run())
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            for loop, task in running:
-                with suppress(RuntimeError):  # it ended just now
-                    loop.call_soon_threadsafe(task.cancel)
+        is_interrupted = False
+        while True:
             try:
                 return future.result()
-            except asyncio.CancelledError:
-                raise KeyboardInterrupt from None
+            except KeyboardInterrupt:
+                is_interrupted = True
+                for loop, interrupts in running:
+                    with suppress(RuntimeError):  # it ended just now
+                        loop.call_soon_threadsafe(interrupts.arrived)
+            except asyncio.CancelledError as error:
+                if not is_interrupted:
+                    raise
+                raise KeyboardInterrupt(*error.args) from None
 
 
 @contextmanager

@@ -4,21 +4,25 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
 from .. import store
 from ..bus import asked_bus
+from ..graph.tasks import INTERRUPTED
 from ..hardware.sources.dynamic_shapes import DynamicShapes
 from ..hardware.sources.from_python import Traced
 from ..hardware.sources.problem_files import load_problem
 from ..hardware.sources.random_state import random_state_kept
 from ..hardware.sources.several_calls import trace_calls
 from ..hardware.sources.source_lines import described
+from ..hardware.sources.trace_failures import reason_of
 from ..schemas import InputError, Origin, ProblemError
 from ..sessions.finished_file import finished_file
 from ..sessions.fork import fork_point
 from ..sessions.home import kernelswarm_home
+from ..sessions.interrupts import Interrupts
 from ..sessions.lineage import Step
 from ..sessions.lineage import lineage as read_lineage
 from ..sessions.recorded_session import RecordedSession, read_session
@@ -68,10 +72,13 @@ def optimize(
     Raises:
         InputError: the operator, an input or an option cannot be used.
         BusError: the cluster cannot be reached.
+        KeyboardInterrupt: Ctrl-C closed the session; ``result`` of the exception is what this would have returned.
+            After a second Ctrl-C the session stays open, and the message says how to resume it.
     """
     options = SearchOptions(**given(choices))
     traced = problem_of(operator, inputs, weights, dynamic_shapes)
-    return blocking(_search(traced, pool, options, home or kernelswarm_home(), nats, on_notice))
+    root = home or kernelswarm_home()
+    return _whole(blocking(partial(_search, traced, pool, options, root, nats, on_notice)))
 
 
 @taking(ForkChoices, {})
@@ -104,19 +111,20 @@ def fork(
     Raises:
         InputError: there is no such session, node or event, or an option cannot be used.
         LogCorrupted: what it would go on from is not what was written; the first bad event is named.
+        KeyboardInterrupt: as for :func:`optimize`.
         BusError: the cluster cannot be reached.
     """
     root = home or kernelswarm_home()
     session = parent.session if isinstance(parent, Optimized) else parent
 
-    async def search() -> Optimized:
+    async def search(interrupts: Interrupts) -> Optimized:
         point = fork_point(await _recorded(root, session, nats), node, at)
         options = point.options(**choices)
         on = pool or point.opened.pool.name
         traced = parent.traced if isinstance(parent, Optimized) else Traced(point.opened.problem)
-        return await _search(traced, on, options, root, nats, on_notice, point.origin)
+        return await _search(traced, on, options, root, nats, on_notice, interrupts, origin=point.origin)
 
-    return blocking(search())
+    return _whole(blocking(search))
 
 
 def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None) -> list[Step]:
@@ -173,6 +181,27 @@ def import_log(
     return store.import_log(home or kernelswarm_home(), Path(source), sessions=sessions, without=without)
 
 
+def _whole(outcome: Optimized) -> Optimized:
+    """Of a search that was not interrupted.
+
+    Raises:
+        KeyboardInterrupt: it was.
+    """
+    if outcome.result.reason != INTERRUPTED:
+        return outcome
+    session, best = outcome.session, outcome.result.best
+    kernel = (
+        f"its best kernel is in `result` of this exception and in `kernelswarm show {session} --file`, and "
+        f"`kernelswarm fork {session} --node {best}` goes on from it"
+        if best
+        else "it has no correct kernel yet"
+    )
+    # No class of its own: Python ends with another status then, and a loop in a shell goes on.
+    error: Any = KeyboardInterrupt(f"session {session} is closed: {kernel}")
+    error.result = outcome
+    raise error
+
+
 async def _recorded(home: Path, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
     async with asked_bus(nats) as bus:
         return await read_session(home, session, bus=bus, verify=True, to_end=to_end)
@@ -185,25 +214,31 @@ async def _search(
     home: Path,
     nats: str,
     on_notice: Callable[[str], None] | None,
+    interrupts: Interrupts,
+    *,
     origin: Origin | None = None,
 ) -> Optimized:
     outcome: Optimized | None = None
+    session = ""
     try:
         with progress(on_notice) as say, errors_of(traced):
             async with searching(
                 traced.problem, pool, options, home=home, nats=nats, origin=origin, on_notice=say
             ) as running:
+                session = running.session
                 for note in running.notes:
                     say(note)
-                async for _, event in running.events():
-                    if text := step_text(event, running.graph):
-                        say(text)
+                with interrupts.closing(running, say):
+                    async for _, event in running.events():
+                        if text := step_text(event, running.graph):
+                            say(text)
                 result = running.result()
                 text = finished_file(running.graph, result.best) if result.best else ""
                 outcome = Optimized(result, traced, text)
     except asyncio.CancelledError:
         if outcome is None:
-            raise
+            stays = f"session {session} stays open: kernelswarm resume {session} goes on with it"
+            raise asyncio.CancelledError(*[stays][: bool(session)]) from None
         # Ctrl-C while other processes use this one's bus: what was searched is there.
         task = asyncio.current_task()
         assert task is not None
@@ -264,9 +299,7 @@ def _give_sizes(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[st
         call_once(operator, lambda: by_position(operator.forward, inputs))
     except Exception as error:  # whatever the user's module raises becomes one sentence
         name = type(operator).__name__
-        raise InputError(
-            f"{name} has lazy layers, and its first call fails: {type(error).__name__}: {error}"
-        ) from error
+        raise InputError(f"{name} has lazy layers, and its first call fails: {reason_of(error, operator)}") from error
 
 
 __all__ = ["Step", "export", "fork", "import_log", "lineage", "optimize"]

@@ -5,25 +5,18 @@ import os
 
 from ..graph.session_graph import SearchGraph
 from ..schemas import Envelope, SessionClosed, SessionOpened
+from ..sessions.interrupts import Interrupts
 from ..sessions.search import BASELINES_WAIT_S, Search
 from ..sessions.spectator import Spectator
-from .interrupts import Interrupts
 
 
 async def follow(search: Search, display: Spectator, interrupts: Interrupts) -> None:
     """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that."""
     display.opened(search)
     search.notify_of_others(display.say)
-    stop_tasks: set[asyncio.Task[None]] = set()
-
-    def stop() -> None:
-        closed = search.graph.closed is not None
-        display.notice("leaving" if closed else "closing the session (Ctrl-C again to leave at once)")
-        stop_tasks.add(asyncio.ensure_future(search.stop("interrupted")))
-
     watching_workers = asyncio.create_task(search.watch_workers(display.waiting), name="worker-availability")
     try:
-        with interrupts.politely(stop):
+        with interrupts.closing(search, display.notice) as stop_tasks:
             async for envelope, event in search.events():
                 display.show(envelope, event)
                 if isinstance(event, SessionClosed) and search.awaits_baselines:

@@ -10,10 +10,10 @@ from rich.markup import escape
 from typer.core import TyperCommand
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
+from ..sessions.interrupts import EXIT_INTERRUPTED
 from .connecting import connecting
 from .display.terminal import configure_logging, err
 from .groups import epilog
-from .interrupts import EXIT_INTERRUPTED
 from .usage_errors import mistake
 
 EXIT_NO = 1

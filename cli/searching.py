@@ -8,6 +8,7 @@ from pathlib import Path
 from ..agents.planner.synthesis import NOTHING_TO_TRY
 from ..agents.registry import ALL_ROLES
 from ..schemas import REFERENCE_DIED, InputError, Origin, Problem
+from ..sessions.interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..sessions.results import SearchResult
 from ..sessions.search import searching
 from ..sessions.search_options import SearchOptions
@@ -15,7 +16,6 @@ from .display.live import open_display
 from .display.summary import print_summary
 from .display.terminal import is_one_stream, print_value
 from .following import follow
-from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .report import keep_folder, make_folder, write_result
 
 EXIT_NO = 1

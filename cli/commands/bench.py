@@ -12,13 +12,13 @@ from ...bench.registry import BENCHMARKS
 from ...bench.runs import Benchmark, Choice, Report, RunConfiguration, report_so_far, run_benchmark
 from ...bench.runs.run_configuration import BUDGET
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ...sessions.search_options import AuthorChoices, SearchOptions, defaults, given, hints_of
 from ..connecting import connecting
 from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
 from ..display.terminal import err, print_value
 from ..groups import epilog, group
-from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Json, Nats, Pool, Workers
 from ..search_parameters import taking
 from . import bench_opinfo

@@ -17,6 +17,7 @@ from ...hardware.sources.native_source import Refused, parsed
 from ...hardware.sources.problem_files import load_problem, missing_entry
 from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ...sessions.results import Evaluation, evaluation_of
 from ...sessions.search import session_on
 from ...sessions.search_context import search_context
@@ -26,7 +27,6 @@ from ..display.live import open_display
 from ..display.summary import NAMES, ratio_text, shapes_table, times_text
 from ..display.terminal import err, out, print_json, print_wide
 from ..following import follow, is_interrupted
-from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Nats, Pool, ProblemFile
 from ..search_parameters import taking
 

@@ -10,9 +10,9 @@ from ... import store
 from ...bus import asked_bus
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import run_interruptible
 from ..completion import session_ids
 from ..display.terminal import err, out, print_json
-from ..interrupts import run_interruptible
 from ..options import Json, Nats
 from ..reading import nothing_in
 

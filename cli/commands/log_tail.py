@@ -8,8 +8,8 @@ from pathlib import Path
 from ... import store
 from ...bus import asked_bus
 from ...schemas import Envelope, encode
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ..display.terminal import write
-from ..interrupts import Interrupts, run_interruptible
 from ..reading import check_known
 
 

@@ -8,9 +8,9 @@ import typer
 
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.outside.joining import AGENT_VARIABLE
 from ..display.terminal import err
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Nats
 
 TOKEN_VARIABLE = "KERNELSWARM_MCP_TOKEN"

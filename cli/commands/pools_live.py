@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ...bus import Bus, running
 from ...schemas import WorkerPresence
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.worker_availability import missing_roles
 from ..display.terminal import err, is_screen, out, plain_table, print_json, print_wide
-from ..interrupts import Interrupts, run_interruptible
 
 EVERY_S = 1.0
 """How often ``--watch`` asks."""

@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...store import log_path, recording
 from ..connecting import joined
 from ..display.terminal import err
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Cluster
 
 EXAMPLES = ("kernelswarm record --nats nats://10.0.0.1:4222",)

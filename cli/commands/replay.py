@@ -9,6 +9,7 @@ import typer
 from ...bus import asked_bus
 from ...schemas import InputError, ReplayDivergence
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.re_evaluation import ReEvaluation, re_evaluate_on
 from ...sessions.replay import Replay, ReplayReport
 from ...sessions.replay_authors import replay_authors, with_authors
@@ -16,7 +17,6 @@ from ..completion import pool_names
 from ..display.playback import play
 from ..display.replay_text import print_divergence, print_re_evaluation, print_replay, say_judged
 from ..display.terminal import err, print_json
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats, SessionId
 from ..reading import event_of, recorded_session
 

@@ -10,12 +10,12 @@ from ...agents.registry import ALL_ROLES
 from ...bus import asked_bus
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.results import SearchResult
 from ...sessions.resume import resuming
 from ...store import UnknownSession
 from ..display.live import open_display
 from ..following import follow
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats, SessionId
 from ..reading import unknown_session
 from ..report import keep_folder, kept_folder, make_folder, write_result

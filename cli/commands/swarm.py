@@ -12,10 +12,10 @@ from ...hardware.platforms import detect, known
 from ...hardware.pools.pool_files import find_pool
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.swarm import serving
 from ..connecting import joined
 from ..display.terminal import err
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Cluster, Pool
 
 EXAMPLES = (

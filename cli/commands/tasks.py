@@ -12,6 +12,7 @@ import typer
 from ...graph.tasks import MINUTES
 from ...schemas import InputError, KernelswarmError
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.outside.brief import agent_brief
 from ...sessions.outside.client import OutsideAuthor
 from ...sessions.outside.joining import AGENT_VARIABLE, NoSearchRuns, Reader, outside_author, session_reader
@@ -21,7 +22,6 @@ from ..connecting import connecting
 from ..display import task_text
 from ..display.terminal import err, out, print_json, print_value, write
 from ..groups import add_commands, group
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats
 from .task_files import Draft, drafts
 

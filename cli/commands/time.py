@@ -10,10 +10,10 @@ from ...hardware.ordinary.files import TimedFile, time_path
 from ...schemas import Timing
 from ...schemas.pool import BASELINE_NAMES
 from ...sessions.home import kernelswarm_home
+from ...sessions.interrupts import Interrupts, run_interruptible
 from ..completion import python_files
 from ..display.live import open_display
 from ..display.terminal import out, plain_table, print_value, print_wide
-from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Pool
 
 EXAMPLES = (

@@ -13,6 +13,12 @@ from ...schemas import ProblemError
 _DRAWN = re.compile(r"torch\.(bool|u?int(8|16|32|64)|b?float(16|32|64)|float8_\w+|complex(32|64|128))")
 """Types of which numbers can be drawn. Those of less than a byte, and of quantized numbers, have no arithmetic."""
 _LEAST = -(2**63)
+_MOST = 2**40
+"""Above the range of numbers that are drawn column by column: none is drawn more often than others then."""
+_COLUMNS = 64
+"""Columns whose ranges are told apart, at most: each stands in the text."""
+_UNLIKELY = 1e-4
+"""That numbers of one range have columns with ranges of their own."""
 _EXTREMES = 4
 """Values beyond a quarter of their type's range, infinities among them, that are drawn as themselves."""
 
@@ -108,6 +114,11 @@ def _integers(value: Any, shape: str) -> str:
     numbers = value if is_signed else value.view(torch.int64) ^ _LEAST if is_widest else value.long()
     low, high = (numbers.min().item(), numbers.max().item()) if value.numel() else (0, 1)
     dtype = value.dtype if is_signed else torch.int64
+    if not is_widest and (bounds := _column_bounds(numbers, low, high, shape)):
+        lows, spans = bounds
+        return (
+            f"torch.randint(0, {_MOST}, {shape}, generator=generator).remainder({spans}).add({lows}).to({value.dtype})"
+        )
     if low == high == -_LEAST - 1:
         drawn = f"torch.full({shape}, {high}, dtype={dtype})"
     else:
@@ -117,6 +128,35 @@ def _integers(value: Any, shape: str) -> str:
     if is_signed:
         return drawn
     return f"({drawn} ^ {_LEAST}).view({value.dtype})" if is_widest else f"{drawn}.to({value.dtype})"
+
+
+def _column_bounds(numbers: Any, low: int, high: int, shape: str) -> tuple[str, str] | None:
+    """Least numbers and counts of them for each column, or each row, where these have ranges of their own.
+
+    As indices of several tables in one tensor, or the ends of edges between two kinds of nodes. None where one range
+    for all explains the numbers.
+    """
+    import torch
+
+    sizes = shape.strip("(),").split(", ")
+    if numbers.ndim < 2 or len(sizes) != numbers.ndim or not numbers.numel() or high - low >= _MOST:
+        return None
+    likeliness, bounds = _UNLIKELY, None
+    for axis in (-1, 0):
+        count = numbers.shape[axis]
+        # Of a size that is a name in the text nobody knows how many there are.
+        if not 2 <= count <= _COLUMNS or sizes[axis] != str(count):
+            continue
+        columns = numbers.movedim(axis, 0).reshape(count, -1).long()
+        lows, highs = columns.amin(1), columns.amax(1)
+        # How likely so narrow a range is if the numbers are drawn from all of it.
+        narrowest = float(torch.minimum(high - lows, highs - low).min() + 1) / (high - low + 1)
+        likely = count * narrowest ** columns.shape[1]
+        if columns.shape[1] > 2 and likely < likeliness:
+            view = f".view({', '.join(['-1', *['1'] * (numbers.ndim - 1)])})" if axis == 0 else ""
+            rows = (lows.tolist(), (highs - lows + 1).tolist())
+            likeliness, bounds = likely, (f"torch.tensor({rows[0]}){view}", f"torch.tensor({rows[1]}){view}")
+    return bounds
 
 
 def _floats(value: Any, shape: tuple[int, ...], text: str) -> str:

@@ -1,15 +1,17 @@
 """Sizes of a call's inputs that may be others, as ``torch.export`` spells them, and inputs that have them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
 
 from ...schemas import InputError
+from .call_arguments import is_structure
 from .drawn_inputs import is_dense
 
-DynamicShapes = Mapping[str, Mapping[int, Any]]
-"""By input and dimension a ``torch.export.Dim`` with ``min`` and ``max``."""
+DynamicShapes = Mapping[str, Any] | Sequence[Any]
+"""As ``torch.export`` takes it: by argument, and in containers as these hold their tensors, dimensions with a
+``torch.export.Dim`` each. A tensor in a container may also stand under its own name, ``cache_0``."""
 
 _EXAMPLE = "for example dynamic_shapes={'x': {0: torch.export.Dim('batch', min=1, max=64)}}"
 _TAKEN = {"generator", "torch", "device", "inf", "nan", "shapes", "timed", "inputs", "reference"}
@@ -39,17 +41,19 @@ def dynamic_sizes(inputs: Mapping[str, Any], dynamic_shapes: DynamicShapes) -> t
     """
     import torch
 
-    if not isinstance(dynamic_shapes, Mapping):
-        raise InputError(f"`dynamic_shapes` is a {type(dynamic_shapes).__name__}: name the inputs, {_EXAMPLE}")
     tensors = {label: value for label, value in inputs.items() if isinstance(value, torch.Tensor)}
     ranges: dict[str, tuple[int, int]] = {}
     places: dict[str, list[tuple[str, int]]] = {}
-    for label, dims in dynamic_shapes.items():
+    for label, dims in _by_tensor(inputs, dynamic_shapes):
         if label not in tensors:
             raise InputError(f"`dynamic_shapes` names {label!r}: the tensors among the inputs are {', '.join(tensors)}")
+        if isinstance(dims, list | tuple):
+            dims = dict(enumerate(dims))
         if not isinstance(dims, Mapping):
             raise InputError(f"`dynamic_shapes` has a {type(dims).__name__} for {label!r}: give dimensions, {_EXAMPLE}")
         for axis, dim in dims.items():
+            if dim is None:
+                continue
             rank = tensors[label].ndim
             if type(axis) is not int or not -rank <= axis < rank:
                 raise InputError(f"`dynamic_shapes` names dimension {axis!r} of {label!r}, which has {rank} dimensions")
@@ -62,6 +66,37 @@ def dynamic_sizes(inputs: Mapping[str, Any], dynamic_shapes: DynamicShapes) -> t
                 raise InputError(f"{dim!r} cannot be used: give each size a name and a range of its own, {_EXAMPLE}")
             places.setdefault(name, []).append((label, axis % rank))
     return tuple(DynamicSize(name, *ranges[name], tuple(axes)) for name, axes in places.items())
+
+
+def _by_tensor(inputs: Mapping[str, Any], dynamic_shapes: DynamicShapes) -> Iterator[tuple[str, Any]]:
+    """What is given for each tensor, by its name.
+
+    Raises:
+        InputError: a container holds other tensors.
+    """
+    labels, arguments = list(inputs), []
+    leaves = 0
+    for label, value in inputs.items():
+        if leaves == 0:
+            arguments.append(label)
+        leaves = value.num_leaves if is_structure(value) else max(0, leaves - 1)
+    if isinstance(dynamic_shapes, list | tuple):
+        if len(dynamic_shapes) != len(arguments):
+            given, taken = len(dynamic_shapes), ", ".join(arguments)
+            raise InputError(f"`dynamic_shapes` has {given} elements for the arguments {taken}: name them, {_EXAMPLE}")
+        dynamic_shapes = dict(zip(arguments, dynamic_shapes, strict=True))
+    if not isinstance(dynamic_shapes, Mapping):
+        raise InputError(f"`dynamic_shapes` is a {type(dynamic_shapes).__name__}: name the inputs, {_EXAMPLE}")
+    for label, dims in dynamic_shapes.items():
+        structure: Any = inputs.get(label)
+        rows = [(label, dims)]
+        if is_structure(structure) and dims is not None:
+            names = labels[labels.index(label) + 1 :]
+            try:
+                rows = list(zip(names, structure.flatten_up_to(dims), strict=False))
+            except ValueError as error:
+                raise InputError(f"`dynamic_shapes` for {label!r} has to be nested as that is: {error}") from None
+        yield from (row for row in rows if row[1] is not None)
 
 
 def sizes_of(inputs: Mapping[str, Any], dynamic: Sequence[DynamicSize]) -> tuple[int, ...]:

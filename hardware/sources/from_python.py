@@ -6,7 +6,6 @@ Runs in the user's process, which has torch already; the text is what travels, i
 import functools
 import itertools
 import re
-import weakref
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_not, itemgetter
@@ -17,8 +16,9 @@ from ...schemas import Problem, ProblemError, ProblemFormat, sha256
 from .call_arguments import by_place_and_name, flattened, is_structure, signature_of
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
 from .dynamic_shapes import DynamicSize
-from .kept_settings import LARGEST_ARRAYS, KeptTensor, bytes_of_arrays, kept, owned_by, version
-from .source_lines import place_of
+from .kept_settings import LARGEST_ARRAYS, bytes_of_arrays, kept, owned_by
+from .module_state import called, contents_of, is_held, parameters_of, restored, settings
+from .trace_failures import dropout_way_out, reason_of, refusing_values
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -115,17 +115,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         call = {label: given.get(label, value) for label, value in zip(names, values, strict=True)}
         positional, named = by_place_and_name(operator, call)
         leaves = tree_leaves((positional, named))
-        weights = {key: given[key] for key in parameters}
-        if parameters:
-            result = torch.func.functional_call(operator, weights, positional, named)
-        else:
-            result = operator(*positional, **named)
+        with refusing_values():
+            result = called(operator, positional, named, {key: given[key] for key in parameters})
         structures.append(tree_structure(result))
         after = tree_leaves((positional, named))
         refilled.append(len(after) != len(leaves) or any(map(is_not, after, leaves)))
-        for key, value in weights.items():
-            if value is not given[key]:
-                given[key].copy_(value)  # the module put another tensor there: for a function that is a write
         return result
 
     def traced(inputs: Mapping[str, Any] = tensors) -> Any:
@@ -142,7 +136,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         graph = traced()
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
         # Without the tracer's own traceback: a hundred lines that end in this sentence.
-        raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from None
+        raise ProblemError(f"{_label(operator)} cannot be traced: {reason_of(error, operator)}") from None
     finally:
         changed = restored(operator, before, contents)
     if changed:
@@ -155,6 +149,8 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             f"{_label(operator)} cannot be traced: a call puts something into a list or dictionary among its inputs, "
             "which a kernel would not; return it instead"
         )
+    if way_out := dropout_way_out(operator, graph.graph):
+        raise ProblemError(f"{_label(operator)} draws random numbers that no kernel can repeat: {way_out}")
     if not _uses_inputs(graph.graph):
         raise ProblemError(
             f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
@@ -247,18 +243,6 @@ def _uses_inputs(graph: Any) -> bool:
     return not arguments or not seen or any(node in seen for node in arguments)
 
 
-def _reason(error: Exception) -> str:
-    """Why tracing failed, in one sentence."""
-    place = place_of(error, of_libraries=True)
-    if "tracing tensor" in str(error):
-        return (
-            f"it makes Python numbers or conditions of its tensors' values{place}, which no graph can hold; use "
-            "torch.where, or search the part that does not"
-        )
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}{place}: {lines[0] if lines else ''}"
-
-
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
     """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
     before, contents = settings(operator), contents_of(operator)
@@ -273,68 +257,6 @@ def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> boo
     finally:
         restored(operator, before, contents)
     return False
-
-
-def settings(operator: Any) -> list[tuple[type, dict[str, Any]]]:
-    """What a module and its parts keep beside parameters, buffers and parts: class and attributes of each."""
-    import torch
-
-    if not isinstance(operator, torch.nn.Module):
-        return []
-    machinery = vars(torch.nn.Module()).keys() - {"training"}
-    return [
-        (type(part), {key: value for key, value in vars(part).items() if key not in machinery})
-        for part in operator.modules()
-    ]
-
-
-def is_held(value: Any) -> bool:
-    """Whether it lists a module's own parameters, as recurrent modules do."""
-    import torch
-
-    kinds = (torch.nn.Parameter, weakref.ref)
-    return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
-
-
-def contents_of(operator: Any) -> list[tuple[Any, Any]]:
-    """The lists and tensors among a module's attributes, each with what is in it."""
-    import torch
-
-    if not isinstance(operator, torch.nn.Module):
-        return []
-    values = [value for part in operator.modules() for value in vars(part).values()]
-    lists = [(value, list(value)) for value in values if isinstance(value, list)]
-    return lists + [(KeptTensor(value), copied(value.detach())) for value in values if type(value) is torch.Tensor]
-
-
-def restored(
-    operator: Any,
-    before: Sequence[tuple[type, dict[str, Any]]],
-    contents: Sequence[tuple[Any, Any]],
-) -> str:
-    """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
-    import torch
-
-    lists = [(value, items) for value, items in contents if isinstance(value, list)]
-    written = [id(value) for value, items in lists if len(value) != len(items)]
-    for value, items in lists:
-        value[:] = items  # a recurrent module's weights as well, which a traced call replaces
-    for value, numbers in contents:
-        if isinstance(value, KeptTensor) and version(value.tensor) != value.version:
-            written.append(id(value.tensor))
-            with torch.no_grad():
-                value.tensor.copy_(numbers)
-    changed = ""
-    for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
-        for key in now.keys() | then.keys():
-            if key not in then:
-                del vars(part)[key]
-            elif now.get(key) is not then[key]:
-                vars(part)[key] = then[key]
-            elif id(then[key]) not in written:
-                continue
-            changed = changed if is_held(then.get(key)) else key
-    return changed
 
 
 def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], list[str]]:
@@ -353,16 +275,6 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
         raise ProblemError(f"{_label(operator)} does not take these inputs: {error}{hint}") from None
     named = flattened(bound)
     return list(named.values()), list(named)
-
-
-def parameters_of(operator: Callable[..., Any]) -> dict[str, Any]:
-    """A module's parameters and buffers by name, as a graph takes them; none for a function."""
-    import torch
-
-    if not isinstance(operator, torch.nn.Module):
-        return {}
-    held = {**dict(operator.named_parameters()), **dict(operator.named_buffers())}
-    return {key: value.detach() for key, value in held.items()}
 
 
 def _label(operator: Callable[..., Any]) -> str:

@@ -66,7 +66,11 @@ def trace_calls(
         return first
     for place, other in enumerate(traces[1:], 2):
         if what := _difference(first, other):
-            raise ProblemError(f"call {place} has other {what} than call 1: search it alone")
+            raise ProblemError(
+                f"call {place} has other {what} than call 1, and a kernel is for one kind of call: search each alone, "
+                f"`a = optimize(module, call_1)` and `b = optimize(module, call_{place})`, and use `a.kernel` for "
+                "calls of the one kind, `b.kernel` for those of the other"
+            )
     head = first.problem.source.partition(_REFERENCE)[0]
     names = _names(traces)
     shapes = "".join(f'    "{name}": dict(call="{name}"),\n' for name in names)
@@ -161,7 +165,23 @@ def _at(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int]) -> 
     try:
         return trace(operator, named or positional)
     except ProblemError as error:
-        raise ProblemError(f"with {sizes_text(dynamic, sizes)}: {error}") from None
+        raise ProblemError(f"with {sizes_text(dynamic, sizes)}: {error}{_beyond(first, dynamic, sizes)}") from None
+
+
+def _beyond(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int]) -> str:
+    """That integers are the same at every size, where they may have been indices of a dimension that is smaller now."""
+    import torch
+
+    for label, value in first.inputs.items():
+        if isinstance(value, torch.Tensor) and value.dtype in (torch.int32, torch.int64) and value.numel():
+            largest = int(value.max())
+            for each, size, own in zip(dynamic, sizes, sizes_of(first.inputs, dynamic), strict=True):
+                if size <= largest < own:
+                    return (
+                        f". The integers of {label!r} go up to {largest} at every size: if they are indices of a "
+                        f"dimension of {each.name}, give that a `min` of {largest + 1}"
+                    )
+    return ""
 
 
 def _joined(traces: Sequence[Traced], source: str) -> Traced:

@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-_OWN = Path(__file__).parents[1]
+_OWN = (Path(__file__).parents[1], Path(__file__).parents[2] / "api")
 _STANDARD_LIBRARY = Path(traceback.__file__).parent
 
 
@@ -42,8 +42,16 @@ def described(operator: Any) -> str:
     return f"{name} ({file}:{line})"
 
 
+def level_of_caller() -> int:
+    """``stacklevel`` with which a warning of the function that asks names the line of somebody else's code."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (_is_ours(frame.f_code.co_filename) or _is_torch(frame.f_code.co_filename)):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def _is_ours(file: str) -> bool:
-    return Path(file).is_relative_to(_OWN)
+    return any(Path(file).is_relative_to(folder) for folder in _OWN)
 
 
 def _is_installed(file: str) -> bool:

@@ -1,12 +1,15 @@
 """At which sizes an operator is the one that a text says.
 
-Both are traced with a symbol for each size. What they ask of a symbol on the way (``x.shape[0] > 50``, a view that
-has to fit, a broadcast) becomes a condition. Graphs that are alike, with the same expressions of the symbols, are so
-wherever all of these hold.
+Both are run with the sizes of a range, as many as there is time for. For the others both are traced with a symbol for
+each size. What they ask of a symbol on the way (``x.shape[0] > 50``, a view that has to fit, a broadcast) becomes a
+condition. Graphs that are alike, with the same expressions of the symbols, are so wherever all of these hold, but for
+what Python asks behind a symbol's back: ``isinstance(n, int)``, the bytes of a storage.
 """
 
 import contextlib
 import itertools
+import math
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +18,18 @@ from typing import Any
 from ...schemas import ProblemError
 from .call_arguments import by_place_and_name
 from .dynamic_shapes import DynamicSize, resized, sizes_text
-from .from_python import Traced, contents_of, parameters_of, restored, settings
+from .eager_comparison import Comparison
+from .from_python import Traced
+from .module_state import called, contents_of, parameters_of, restored, settings
 from .source_lines import described
 
 _SWEPT = 256
 """Sizes of the ranges that are tried before the search; any other is tried when a call has it."""
 _FURTHER = 16
 """Times that sizes are traced for which the first symbols do not stand."""
+_SECONDS = 10.0
+"""How long operator and text may be run with further sizes, the small ones first."""
+_WAYS_OUT = "give `dynamic_shapes` ranges without it, or search several calls, `inputs=[[x], [y]]`"
 
 
 @dataclass(frozen=True)
@@ -50,14 +58,16 @@ class Coverage:
     """The sizes at which an operator is known to be the one that its text says."""
 
     traced: set[tuple[int, ...]]
-    """Sizes that were traced themselves."""
+    """Sizes that were traced themselves, or at which both called the same operators."""
     symbolic: list[tuple[_Symbolic, _Symbolic]] = field(default_factory=list)
     """Traces of operator and text that are alike."""
 
     def __contains__(self, sizes: Any) -> bool:
-        return sizes in self.traced or any(
-            all(next(trace.unmet(sizes), None) is None for trace in pair) for pair in self.symbolic
-        )
+        return sizes in self.traced or self.meets_conditions(sizes)
+
+    def meets_conditions(self, sizes: tuple[int, ...]) -> bool:
+        """Whether all conditions of a trace with symbols hold there."""
+        return any(all(next(trace.unmet(sizes), None) is None for trace in pair) for pair in self.symbolic)
 
 
 def coverage(
@@ -67,7 +77,9 @@ def coverage(
     traced: Sequence[tuple[int, ...]],
     is_same: Callable[[tuple[int, ...]], bool],
 ) -> Coverage:
-    """Know at all sizes of the ranges that the operator is the reference, or refuse.
+    """Find out at which sizes of the ranges the operator is the reference, or refuse.
+
+    Both are run with each size, or with many of them. Where that leaves sizes out, symbols stand for these.
 
     Args:
         first: a trace of a call, and its operator.
@@ -81,39 +93,72 @@ def coverage(
     """
     problem: dict[str, Any] = {}
     exec(compile(text, "<problem>", "exec"), problem)
-    known, failure, attempts = Coverage(set(traced)), "", 0
-    step = max(2, int(_SWEPT ** (1 / len(dynamic))))
-    for sizes in itertools.chain(traced[:1], itertools.product(*(_spaced(each, step) for each in dynamic))):
-        if sizes in known and attempts:
+    reference, known = problem["reference"], Coverage(set(traced))
+    swept = [*itertools.product(*(_swept(each, round(_SWEPT ** (1 / len(dynamic)))) for each in dynamic))]
+    comparison, end = Comparison(first, reference, dynamic, traced[0]), time.monotonic() + _SECONDS
+    for sizes in sorted(swept, key=math.prod):
+        if sizes in known.traced or time.monotonic() > end:
+            continue
+        what = comparison.difference(sizes)
+        if what and not is_same(sizes):
+            raise ProblemError(
+                f"{described(first.operator)} takes another way at {sizes_text(dynamic, sizes)} ({what}): {_WAYS_OUT}"
+            )
+        if what or comparison.sees_operators:
+            known.traced.add(sizes)
+    if len(known.traced) < math.prod(each.high - each.low + 1 for each in dynamic):
+        _add_symbols(known, first, reference, dynamic, [traced[0], *(each for each in swept if each not in traced)])
+    return known
+
+
+def _add_symbols(
+    known: Coverage,
+    first: Traced,
+    reference: Callable[..., Any],
+    dynamic: tuple[DynamicSize, ...],
+    swept: Sequence[tuple[int, ...]],
+) -> None:
+    """Trace both with symbols until their conditions hold at every one of the sizes ``swept``.
+
+    Raises:
+        ProblemError: that comes to no end.
+    """
+    failure, attempts = "", 0
+    for sizes in swept:
+        if known.meets_conditions(sizes):
             continue
         attempts += 1
         try:
-            pair = _symbolic(first, dynamic, sizes), _symbolic(first, dynamic, sizes, problem["reference"])
+            pair = _symbolic(first, dynamic, sizes), _symbolic(first, dynamic, sizes, reference)
             if pair[0].graph == pair[1].graph:
                 known.symbolic.append(pair)
             else:
                 failure = failure or "with sizes that are symbols it is another one"
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises for sizes that are symbols
             failure = failure or f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        if sizes in known:
+        if attempts <= _FURTHER and sizes in known:
             continue
-        if attempts > _FURTHER or not is_same(sizes):
-            break
-        known.traced.add(sizes)
-    else:
-        return known
-    asked = next((unmet for pair in known.symbolic[:1] for trace in pair for unmet in trace.unmet(sizes)), "")
-    why = f" (not {asked})" if asked else f" ({failure})" if failure else ""
-    raise ProblemError(
-        f"{described(first.operator)} takes another way at {sizes_text(dynamic, sizes)}{why}, or that cannot be known: "
-        "give `dynamic_shapes` ranges without it, or search several calls, `inputs=[[x], [y]]`"
-    )
+        asked = next((unmet for pair in known.symbolic[:1] for trace in pair for unmet in trace.unmet(sizes)), "")
+        why = f"not {asked}" if asked else failure
+        if sizes not in known:
+            raise ProblemError(
+                f"{described(first.operator)} takes another way at {sizes_text(dynamic, sizes)} ({why}), or that "
+                f"cannot be known: {_WAYS_OUT}"
+            )
+        raise ProblemError(
+            f"{described(first.operator)} makes a number of a size ({why}), as `len(x)`, `int()`, `print` and text do: "
+            f"what it does is known only for sizes with which it was run, and those are {_SWEPT}, or as many as take "
+            f"{_SECONDS:.0f} s. Use `x.shape`, take the text out, or give `dynamic_shapes` a smaller range"
+        )
 
 
-def _spaced(dynamic: DynamicSize, count: int) -> list[int]:
-    """All sizes of a range, or as many as ``count`` of them, the ends among them."""
-    span = dynamic.high - dynamic.low
-    return sorted({dynamic.low + span * at // (count - 1) for at in range(count)})
+def _swept(dynamic: DynamicSize, count: int) -> list[int]:
+    """All sizes of a range, or ``count`` of them: the smallest, and others up to its end."""
+    low, span = dynamic.low, dynamic.high - dynamic.low
+    if span < count:
+        return [*range(low, dynamic.high + 1)]
+    spaced = {low + span * at // (count // 2) for at in range(1, count // 2 + 1)}
+    return sorted({*range(low, low + count - count // 2), *spaced})
 
 
 def _symbolic(
@@ -151,11 +196,9 @@ def _symbolic(
 
     def flat(*arguments: Any) -> Any:
         call = {**inputs, **dict(zip(fakes, arguments, strict=False))}
-        positional, named = by_place_and_name(operator, call)
-        if not parameters:
-            return operator(*positional, **named)
-        weights = dict(zip(parameters, arguments[len(fakes) :], strict=False))
-        return torch.func.functional_call(operator, weights, positional, named)
+        return called(
+            operator, *by_place_and_name(operator, call), dict(zip(parameters, arguments[len(fakes) :], strict=False))
+        )
 
     before, contents = settings(operator), contents_of(operator)
     try:
@@ -164,11 +207,13 @@ def _symbolic(
             graph = make_fx(reference or flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes.values(), *held)
     finally:
         restored(operator, before, contents)
-    conditions = [guard.expr for guard in environment.guards]
-    conditions += [each.expr for later in environment.deferred_runtime_asserts.values() for each in later]
     fixed = [(at, size) for at, size in enumerate(sizes) if size <= 1]
     shared = {symbol: sympy.Symbol(dynamic[place].name, integer=True, positive=True) for symbol, place in symbols}
-    return _Symbolic(_operators(graph, len(fakes) + len(parameters), shared), symbols, fixed, conditions)
+    operators = _operators(graph, len(fakes) + len(parameters), shared)
+    # Last: what compares sizes of the graph asks symbols as well.
+    conditions = [guard.expr for guard in environment.guards]
+    conditions += [each.expr for later in environment.deferred_runtime_asserts.values() for each in later]
+    return _Symbolic(operators, symbols, fixed, conditions)
 
 
 @contextlib.contextmanager

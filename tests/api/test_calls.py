@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 from msgspec.structs import replace
-from winning import ROWS, Scale, calls_of, optimized
+from winning import RIGHT, ROWS, Scale, calls_of, optimized
 
 import kernelswarm
 from kernelswarm.api import calls
@@ -283,10 +283,71 @@ def test_an_interrupt_while_others_are_waited_for_returns_the_result(monkeypatch
 
     @asynccontextmanager
     async def waiting(*_: Any, **__: Any) -> Any:
-        yield SimpleNamespace(notes=(), events=none, graph=None, result=lambda: replace(won.result, best=""))
+        yield SimpleNamespace(
+            session="s", notes=(), events=none, graph=None, result=lambda: replace(won.result, best="")
+        )
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         await asyncio.sleep(60)
         pytest.fail("nothing interrupted it")
 
     monkeypatch.setattr("kernelswarm.api.searching.searching", waiting)
     assert kernelswarm.optimize(Scale(), [ROWS]).session == won.session
+
+
+class Interrupted:
+    """A search that a Ctrl-C reaches after its first candidate, and another one while it is being closed."""
+
+    session, notes = "scale-abcde", ()
+
+    def __init__(self, presses: int, result: Any) -> None:
+        self.presses, self.graph = presses, SimpleNamespace(closed=None, opened=None)
+        self.stopped = asyncio.Event()
+        self.result = lambda: result
+
+    def press(self) -> None:
+        self.presses -= 1
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    async def events(self) -> Any:
+        self.press()
+        await self.stopped.wait()
+        for event in ():
+            yield event
+
+    async def stop(self, reason: str) -> None:
+        assert reason == "interrupted"
+        if self.presses:
+            self.press()
+        else:
+            self.stopped.set()
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("in_notebook", [False, True], ids=["script", "notebook"])
+@pytest.mark.parametrize("presses", [1, 2])
+def test_an_interrupt_closes_the_session_and_carries_the_best_so_far(
+    presses: int, in_notebook: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    won = optimized(Scale(), [ROWS])
+
+    @asynccontextmanager
+    async def running(*_: Any, **__: Any) -> Any:
+        yield Interrupted(presses, replace(won.result, reason="interrupted"))
+
+    async def notebook() -> Any:
+        return kernelswarm.optimize(Scale(), [ROWS])
+
+    monkeypatch.setattr("kernelswarm.api.searching.searching", running)
+    monkeypatch.setattr("kernelswarm.api.searching.finished_file", lambda *_: RIGHT)
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            loop.run_until_complete(notebook()) if in_notebook else kernelswarm.optimize(Scale(), [ROWS])
+    finally:
+        loop.close()
+    if presses == 2:
+        assert str(caught.value) == "session scale-abcde stays open: kernelswarm resume scale-abcde goes on with it"
+        return
+    assert "session scale-abcde is closed" in str(caught.value) and "show scale-abcde --file" in str(caught.value)
+    best = caught.value.result  # type: ignore[attr-defined]
+    assert best.file == RIGHT and torch.equal(best.best(ROWS), Scale()(ROWS))

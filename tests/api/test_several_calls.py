@@ -85,6 +85,19 @@ def test_what_is_no_one_operator_is_refused(operator: Any, calls: list[Any], sen
         problem_of(operator, calls)
 
 
+def test_prefill_and_decode_with_another_structure_of_the_cache_name_the_way_out() -> None:
+    def attend(x: torch.Tensor, cache: Any = None) -> torch.Tensor:
+        keys, values = (x, x) if cache is None else (torch.cat([past, x], 1) for past in cache)
+        return nn.functional.scaled_dot_product_attention(x, keys, values)
+
+    past, x = torch.randn(2, 6, 8), torch.randn(2, 1, 8)
+    with pytest.raises(ProblemError, match=r"call 2 has other arguments .*`b = optimize\(module, call_2\)`"):
+        problem_of(attend, [[past, None], [x, (past, past)]])
+    for call, result in (([past, None], (past, None)), ([x, (past, past)], (x, (past, past)))):
+        kernel = optimized(attend, call, "def kernel(*tensors):\n    raise NotImplementedError\n", win=False).kernel
+        assert torch.equal(kernel(*result), attend(*result))
+
+
 def test_weights_are_of_several_calls() -> None:
     with pytest.raises(InputError, match="give `inputs` as a list of their arguments"):
         problem_of(Scale(), [torch.ones(4, 8)], [1.0])

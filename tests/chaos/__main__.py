@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from kernelswarm.cli.display.terminal import err, out, print_json
-from kernelswarm.cli.interrupts import Interrupts, run_interruptible
 from kernelswarm.cli.options import Json
 from kernelswarm.cli.report import make_folder
 from kernelswarm.schemas import InputError
+from kernelswarm.sessions.interrupts import Interrupts, run_interruptible
 
 from . import KINDS, RoundResult, run_rounds
 from .plans import chosen_kinds

@@ -15,11 +15,11 @@ from waiting import again_until
 
 from kernelswarm.cli.commands import doctor
 from kernelswarm.cli.completion import python_files
-from kernelswarm.cli.interrupts import Interrupts, run_interruptible
 from kernelswarm.cli.main import COMMANDS as SUMMARIES
 from kernelswarm.cli.main import app, command, plain, run
 from kernelswarm.hardware.doctor import Check, Status
 from kernelswarm.schemas import BusError, HarnessError, InputError
+from kernelswarm.sessions.interrupts import Interrupts, run_interruptible
 from kernelswarm.store import run_sql
 
 COMMANDS = (

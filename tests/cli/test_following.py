@@ -9,9 +9,9 @@ import pytest
 
 import given
 from kernelswarm.cli.following import follow, spent_text, without_baselines
-from kernelswarm.cli.interrupts import Interrupts
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import SessionClosed
+from kernelswarm.sessions.interrupts import Interrupts
 from kernelswarm.sessions.spectator import Spectator
 
 SECOND = 1_000_000_000

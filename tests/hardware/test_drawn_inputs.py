@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernelswarm.hardware.sources.drawn_inputs import redrawn
+from kernelswarm.hardware.sources.drawn_inputs import inputs_text, redrawn
 from kernelswarm.schemas import ProblemError
 
 INF, NAN = float("inf"), float("nan")
@@ -98,3 +98,34 @@ def test_a_type_without_arithmetic_is_refused_with_the_inputs_name() -> None:
     packed = torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     with pytest.raises(ProblemError, match=r"input 'codes' is of torch\.float4_e2m1fn_x2.*convert it before the call"):
         redrawn({"codes": packed}, 0)
+
+
+def columns_of(rows: int, *sizes: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.stack([torch.randint(0, size, (rows,), generator=generator) for size in sizes], -1)
+
+
+COLUMNS = {
+    "tables": (columns_of(64, 5, 100, 7), -1),
+    "few rows": (columns_of(4, 5, 100, 7), -1),
+    "batched": (columns_of(64, 5, 100, 7).reshape(4, 16, 3), -1),
+    "edges": (columns_of(40, 10, 5000).t().contiguous(), 0),
+    "short": (columns_of(64, 5, 100).to(torch.int16), -1),
+    "negative": (columns_of(64, 5, 100) - 70, -1),
+}
+
+
+@pytest.mark.parametrize("case", COLUMNS)
+def test_columns_of_integers_keep_their_ranges(case: str) -> None:
+    given, axis = COLUMNS[case]
+    drawn = redrawn({"x": given}, 1)["x"]
+    assert (drawn.dtype, drawn.shape) == (given.dtype, given.shape) and not torch.equal(drawn, given)
+    for got, own in zip(drawn.unbind(axis), given.unbind(axis), strict=True):
+        assert own.min() <= got.min() and got.max() <= own.max()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_integers_of_one_range_are_drawn_from_all_of_it(seed: int) -> None:
+    for shape in ((2, 16), (64, 3), (1, 3), (512, 4), (3, 64)):
+        given = torch.randint(0, 30522, shape, generator=torch.Generator().manual_seed(seed))
+        assert f"torch.randint({given.min()}, {given.max() + 1}, {shape}," in inputs_text({"x": given})

@@ -101,7 +101,7 @@ def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object
         ("evaluation", "traced"),
         ("sizes_by_values", "kept_edges has sizes that depend on the values of e, and a kernel is judged on"),
         ("mask", "traced"),
-        ("numpy", "its result does not come from its inputs by PyTorch's operators"),
+        ("numpy", ".numpy() takes its tensors out of PyTorch; use PyTorch's operators"),
     ],
 )
 def test_what_cannot_be_traced_is_one_sentence(outcome: dict[str, str], case: str, message: str) -> None:

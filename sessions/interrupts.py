@@ -2,9 +2,12 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from .search import Search
 
 T = TypeVar("T")
 
@@ -37,6 +40,19 @@ class Interrupts:
         finally:
             self._polite = None
 
+    @contextmanager
+    def closing(self, search: "Search", notice: Callable[[str], None]) -> "Iterator[set[asyncio.Task[None]]]":
+        """While the body follows ``search``, the first signal closes its session; the tasks that do are in the set."""
+        stop_tasks: set[asyncio.Task[None]] = set()
+
+        def stop() -> None:
+            closed = search.graph.closed is not None
+            notice("leaving" if closed else "closing the session (Ctrl-C again to leave at once)")
+            stop_tasks.add(asyncio.ensure_future(search.stop("interrupted")))
+
+        with self.politely(stop):
+            yield stop_tasks
+
     def arrived(self) -> None:
         """A signal came."""
         if self._polite is None or self._stop_requested:
@@ -52,13 +68,15 @@ class Interrupts:
         self._task.cancel()
 
 
-def run_interruptible(main: Callable[[Interrupts], Coroutine[Any, Any, T]]) -> T:
-    """``asyncio.run`` for commands.
+def run_interruptible(
+    main: Callable[[Interrupts], Coroutine[Any, Any, T]], signals: Sequence[signal.Signals] = HANDLED
+) -> T:
+    """``asyncio.run`` for what ``signals`` interrupt.
 
     Raises:
         KeyboardInterrupt: a signal cut it short. Whatever broke on the way out of that is of no interest to anybody.
     """
-    before = {number: signal.getsignal(number) for number in HANDLED}
+    before = {number: signal.getsignal(number) for number in signals}
     state: list[Interrupts] = []
 
     async def handled() -> T:
@@ -66,7 +84,7 @@ def run_interruptible(main: Callable[[Interrupts], Coroutine[Any, Any, T]]) -> T
         assert task is not None
         interrupts = Interrupts(task, loop)
         state.append(interrupts)
-        for number in HANDLED:
+        for number in signals:
             loop.add_signal_handler(number, interrupts.arrived)
         return await main(interrupts)
 
@@ -74,7 +92,9 @@ def run_interruptible(main: Callable[[Interrupts], Coroutine[Any, Any, T]]) -> T
         return asyncio.run(handled())
     except BaseException as error:
         if state and state[0].cancelled:
-            raise KeyboardInterrupt from error
+            # What was cut short may say what became of it.
+            message = error.args if isinstance(error, asyncio.CancelledError) else ()
+            raise KeyboardInterrupt(*message) from error
         raise
     finally:
         # asyncio leaves the system's default behind, which for SIGTERM is to die without a word.

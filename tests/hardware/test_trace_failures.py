@@ -1,0 +1,84 @@
+"""What cannot be traced is named with the line of the user's module, and with what helps."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from kernelswarm.api.searching import problem_of
+from kernelswarm.schemas import InputError, ProblemError
+
+X = torch.randn(4, 8)
+
+
+class Calling(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self.linear(x))
+
+
+def through_numpy(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy() * 2)
+
+
+def beside_numpy(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.from_numpy(np.tanh(x.detach()).numpy())
+
+
+def through_a_list(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.tensor(x.tolist())
+
+
+@pytest.mark.parametrize("function", [through_numpy, beside_numpy, through_a_list])
+def test_values_that_leave_pytorch_are_named_by_their_line(function: Any) -> None:
+    """What came back beside the inputs was a constant of the graph, and the kernel's numbers were wrong."""
+    with pytest.raises(ProblemError) as caught:
+        problem_of(Calling(function), [X])
+    line = function.__code__.co_firstlineno + 1
+    assert f"takes its tensors out of PyTorch in line {line} of {__file__}" in str(caught.value)
+
+
+def test_values_of_constants_may_leave_pytorch() -> None:
+    sizes = torch.tensor([2, 4])
+    traced = problem_of(Calling(lambda x: x.view([*sizes.tolist(), 4])), [X])
+    assert "[2, 4, 4]" in traced.problem.source
+
+
+def test_a_part_of_a_library_is_named_where_no_line_is_the_users() -> None:
+    with pytest.raises(ProblemError, match="RuntimeError in its part '1', a Linear: mat1 and mat2"):
+        problem_of(nn.Sequential(nn.Linear(8, 16), nn.Linear(8, 8)), [X])
+    with pytest.raises(InputError, match="first call fails: RuntimeError in its part '1', a Linear: mat1"):
+        problem_of(nn.Sequential(nn.LazyLinear(4), nn.Linear(9, 9)), [X])
+
+
+DROPOUTS = {
+    "functional": (lambda: Calling(lambda x: functional.dropout(x, 0.1)), X),
+    "attention": (lambda: nn.MultiheadAttention(8, 2, dropout=0.1), X),
+    "recurrent": (lambda: nn.LSTM(8, 8, 2, dropout=0.1), X),
+    "rrelu": (nn.RReLU, X),
+}
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_dropout_within_other_modules_names_eval(name: str) -> None:
+    make, x = DROPOUTS[name]
+    inputs = [x, x, x] if name == "attention" else [x]
+    with pytest.raises(ProblemError, match=r"it is in training mode, and calls `\w+`; call \.eval\(\) on it"):
+        problem_of(make(), inputs)
+    if name == "functional":
+        with pytest.raises(ProblemError, match="it calls `dropout` as in training; give that `training=False`"):
+            problem_of(make().eval(), inputs)
+    else:
+        problem_of(make().eval(), inputs)
+
+
+def test_no_dropout_is_no_reason() -> None:
+    for module in (nn.MultiheadAttention(8, 2), nn.LSTM(8, 8), Calling(lambda x: functional.dropout(x, 0.0))):
+        problem_of(module, [X, X, X] if isinstance(module, nn.MultiheadAttention) else [X])
