@@ -179,7 +179,7 @@ def test_a_file_is_taken_out_of_markdown_as_out_of_a_model_s_answer(text: str, f
 
 def test_markdown_that_holds_no_one_file_costs_no_hand_in() -> None:
     two = f"```python\n{KERNEL}```\n```python\n{KERNEL.replace('2', '3')}```\n"
-    with pytest.raises(InputError, match="no Python file, and as Markdown it cannot be read: .* 2 different files"):
+    with pytest.raises(InputError, match=r"no Python file, and as Markdown it cannot be read: .* 2 different files"):
         candidate_text(two)
 
 
