@@ -7,8 +7,8 @@ out would not be its own replay.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -37,6 +37,7 @@ from ..schemas import (
     KnowledgeRetrieved,
     ModelCalled,
     Pool,
+    PoolError,
     ReplayDivergence,
     RoleDecided,
     SessionClosed,
@@ -152,11 +153,12 @@ async def resuming(
         opened = _opening(events)
         before = [] if opened is None else await inherited(opened, reader(bus, home))
         now = standing(session, events, before)
-        pool, hardware = _served_here(now.opened, home, roles), now.opened.hardware
-        runs_candidates = _run_candidates(roles)
-        if runs_candidates or not roles:
-            hardware = await asyncio.to_thread(detect, pool, home)
-            _say_if_moved(now.opened, hardware, on_notice)
+        runs_candidates, hardware = _run_candidates(roles), now.opened.hardware
+        with _or_close(session):
+            pool = _served_here(now.opened, home, roles)
+            if runs_candidates or not roles:
+                hardware = await asyncio.to_thread(detect, pool, home)
+                _say_if_moved(now.opened, hardware, on_notice)
         if missing:
             on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
             await bus.publish_many(missing)
@@ -238,11 +240,21 @@ async def _refuse_without_a_bus(session: str, home: Path, roles: Mapping[str, in
     if any(isinstance(envelope.event(), SessionClosed) for envelope in events):
         standing(session, events, recorded.before)
     if (opened := _opening(events)) is not None:
-        _served_here(opened, home, roles)
+        with _or_close(session):
+            _served_here(opened, home, roles)
 
 
 def _opening(events: Sequence[Envelope]) -> SessionOpened | None:
     return next((event for envelope in events if isinstance(event := envelope.event(), SessionOpened)), None)
+
+
+@contextmanager
+def _or_close(session: str) -> Iterator[None]:
+    """Where a pool is not served here, name the other way to end the session."""
+    try:
+        yield
+    except PoolError as error:
+        raise PoolError(f"{error}; or `kernelswarm resume {session} --close` ends it with what it has") from error
 
 
 def _run_candidates(roles: Mapping[str, int]) -> bool:
