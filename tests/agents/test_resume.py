@@ -124,7 +124,7 @@ async def test_a_session_whose_pool_is_not_known_here_starts_no_server(tmp_path:
     events = history("v1-killed")
     histories.into_log(tmp_path, events)
     with pytest.raises(
-        InputError, match=r"no pool is called 'bare'.+; or `kernelswarm resume \S+ --close` ends it with what it has"
+        InputError, match=r"no pool is called 'bare'.+; or `kernelswarm resume \S+ --close` ends"
     ):
         await resumed(tmp_path, events[0].session)
     assert not (tmp_path / "nats").exists()
