@@ -12,12 +12,15 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils._pytree import TreeSpec, tree_leaves, tree_unflatten
 
+from ..hardware.dropin.functions import Packing
 from ..hardware.sources.call_arguments import by_place_and_name, defaults_of, flattened, is_structure, signature_of
 from ..hardware.sources.from_python import Traced
 from ..hardware.sources.kept_settings import SIMPLE, Watch, is_as, kept, owned_by
 from ..hardware.sources.module_state import is_held
 from ..hardware.sources.source_lines import described, level_of_caller
 
+FIRST_CALL = "operator: the first call, which shows how several results are packed"
+"""What :attr:`SearchedCall.counts` calls it."""
 _NONE = inspect.Parameter.empty
 """Default of an argument that has none."""
 ERRORS_OF_INPUTS = (IndexError, RuntimeError)
@@ -43,6 +46,8 @@ class SearchedCall:
     def __init__(self, traced: Traced, kernel: Callable[..., Any]) -> None:
         self.traced = traced
         self._kernel = kernel
+        self._packing: Packing | None = getattr(kernel, "packing", None)
+        """Of a finished file: the call that shows it how results are packed is computed by the operator's trace."""
         assert traced.operator is not None
         self._signature = signature_of(traced.operator)
         self._defaults = defaults_of(self._signature) if self._signature is not None else {}
@@ -111,9 +116,10 @@ class SearchedCall:
 
         Where the operator can compute the call, the kernel's error is a warning: it may need a compiler.
         """
+        is_shown_packing = self._packing is not None and not self._packing.is_known
         try:
             result = self.computed(tensors)
-            self.counts["kernel"] += 1
+            self.counts[FIRST_CALL if is_shown_packing else "kernel"] += 1
             return result
         except ERRORS_OF_INPUTS as error:
             reason = f"{type(error).__name__}: {error}"

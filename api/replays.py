@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from ..agents.registry import ALL_ROLES
 from ..bus import asked_bus
+from ..graph.tasks import INTERRUPTED
 from ..sessions.diff import SessionDiff, compare
 from ..sessions.home import kernelswarm_home
 from ..sessions.re_evaluation import ReEvaluation, re_evaluate_on
@@ -12,7 +14,7 @@ from ..sessions.replay import Replay, ReplayReport
 from ..sessions.replay import replay as replay_history
 from ..sessions.replay_authors import replay_authors, with_authors
 from ..sessions.results import SearchResult
-from ..sessions.resume import resuming
+from ..sessions.resume import CLOSING_ROLES, resuming
 from .questions import blocking
 
 
@@ -86,11 +88,14 @@ def re_evaluate(
 def resume(
     session: str,
     *,
+    close: bool = False,
     on_notice: Callable[[str], None] = lambda _: None,
     nats: str = "",
     home: Path | None = None,
 ) -> SearchResult:
     """Go on with an open session where it was; blocks until it is closed.
+
+    With ``close`` it is closed with what it has: nothing is run, its device need not be here.
 
     Raises:
         InputError: there is no such session.
@@ -99,7 +104,10 @@ def resume(
     """
 
     async def run() -> SearchResult:
-        async with resuming(session, home=home or kernelswarm_home(), nats=nats, on_notice=on_notice) as running:
+        place, roles = home or kernelswarm_home(), CLOSING_ROLES if close else ALL_ROLES
+        async with resuming(session, home=place, nats=nats, roles=roles, on_notice=on_notice) as running:
+            if close:
+                await running.stop(INTERRUPTED)
             async for _ in running.events():
                 pass
             return running.result()

@@ -18,6 +18,7 @@ from ..schemas import (
     Schema,
     SessionClosed,
     SessionOpened,
+    user_names,
 )
 from .first_divergence import first_difference
 from .recorded_session import RecordedSession
@@ -162,7 +163,7 @@ def _question(opened: SessionOpened) -> Mapping[str, Any]:
         "minutes": opened.minutes,
         "target": opened.target,
         "seed": opened.seed,
-        "synthesizer": opened.synthesizer,
+        "author": user_names(opened.synthesizer),
         "model": opened.model,
         "language": opened.language,
         "forked from": f"{origin.session} at {origin.node or origin.at}" if origin else "",

@@ -7,15 +7,15 @@ out would not be its own replay.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from ..agents.ancestors import reader
-from ..agents.registry import ALL_ROLES, widened
+from ..agents.registry import ALL_ROLES, ROLES, widened
 from ..agents.synthesizer.authors import authors_of, check_authors
 from ..bus import Bus, running
 from ..bus.at_rest import may_hold
@@ -37,6 +37,7 @@ from ..schemas import (
     KnowledgeRetrieved,
     ModelCalled,
     Pool,
+    PoolError,
     ReplayDivergence,
     RoleDecided,
     SessionClosed,
@@ -59,6 +60,10 @@ LONGEST_STEP_S = 120.0
 _ASKED: tuple[type[Event], ...] = (ModelCalled, ToolCalled, KnowledgeRetrieved, CheckRequested, RoleDecided)
 _ON_THE_WAY = frozenset(event_tag(kind) for kind in _ASKED)
 """What an author, or a role that asks a model, does on its way to an answer."""
+
+
+CLOSING_ROLES: Mapping[str, int] = {"planner": 1, "distiller": 1}
+"""What a session needs to be closed with what it has, and to teach that. They run nothing and ask for no candidate."""
 
 
 class AlreadyClosed(KernelswarmError):
@@ -125,6 +130,7 @@ async def resuming(
 ) -> AsyncIterator[Search]:
     """Serve an open session on to its close. What happened so far is among the search's events.
 
+    With ``roles`` of which none needs a device (:data:`CLOSING_ROLES`) neither its pool nor its device need be here.
     ``on`` are the bus and the device where several sessions share them; by default it has its own.
 
     Raises:
@@ -136,7 +142,7 @@ async def resuming(
         BusError: the bus cannot be reached.
     """
     if on is None and not nats and running(home) is None:
-        await _refuse_without_a_bus(session, home)
+        await _refuse_without_a_bus(session, home, roles)
     async with AsyncExitStack() as stack:
         joined, device = on or (None, None)
         if joined is None:
@@ -147,14 +153,17 @@ async def resuming(
         opened = _opening(events)
         before = [] if opened is None else await inherited(opened, reader(bus, home))
         now = standing(session, events, before)
-        pool = _served_here(now.opened, home)
-        hardware = await asyncio.to_thread(detect, pool, home)
-        _say_if_moved(now.opened, hardware, on_notice)
+        runs_candidates, hardware = _run_candidates(roles), now.opened.hardware
+        with _or_close(session):
+            pool = _served_here(now.opened, home, roles)
+            if runs_candidates or not roles:
+                hardware = await asyncio.to_thread(detect, pool, home)
+                _say_if_moved(now.opened, hardware, on_notice)
         if missing:
             on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
             await bus.publish_many(missing)
         workers, swarm = await stack.enter_async_context(AsyncExitStack()), None
-        if roles:
+        if runs_candidates:
             if device is None:
                 device = await stack.enter_async_context(Device(pool, hardware, home, background=True))
             else:
@@ -164,6 +173,7 @@ async def resuming(
                 # Before its minutes go on: beside large neighbours it would wait for memory until they are over.
                 await stack.enter_async_context(device.memory.using(now.opened.problem, now.opened.facts))
             await _restore_artifacts(now.graph, device, on_notice)
+        if roles:
             swarm = await workers.enter_async_context(
                 serving(
                     *(bus, pool, hardware, home, widened(roles, now.opened.synthesizer, now.opened.roles)),
@@ -199,7 +209,7 @@ def _goes_on(session: str, graph: SearchGraph) -> str:
     return f"A new session goes on from any of its nodes: `kernelswarm fork {session} --node {best or diagnosed[0]}`"
 
 
-async def _refuse_without_a_bus(session: str, home: Path) -> None:
+async def _refuse_without_a_bus(session: str, home: Path, roles: Mapping[str, int]) -> None:
     """Say at once what is certain before a server runs: the session is closed, there is none, or it cannot go on here.
 
     Raises:
@@ -230,19 +240,35 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
     if any(isinstance(envelope.event(), SessionClosed) for envelope in events):
         standing(session, events, recorded.before)
     if (opened := _opening(events)) is not None:
-        _served_here(opened, home)
+        with _or_close(session):
+            _served_here(opened, home, roles)
 
 
 def _opening(events: Sequence[Envelope]) -> SessionOpened | None:
     return next((event for envelope in events if isinstance(event := envelope.event(), SessionOpened)), None)
 
 
-def _served_here(opened: SessionOpened, home: Path) -> Pool:
-    """The pool that a session goes on in.
+@contextmanager
+def _or_close(session: str) -> Iterator[None]:
+    """Where a pool is not served here, name the other way to end the session."""
+    try:
+        yield
+    except PoolError as error:
+        raise PoolError(f"{error}; or `kernelswarm resume {session} --close` ends it with what it has") from error
+
+
+def _run_candidates(roles: Mapping[str, int]) -> bool:
+    return any(ROLES[role].needs_device for role in roles)
+
+
+def _served_here(opened: SessionOpened, home: Path, roles: Mapping[str, int]) -> Pool:
+    """The pool that a session goes on in: its own where nothing is run.
 
     Raises:
         InputError: there is none of that name here, or the session's synthesizer cannot work.
     """
+    if roles and not _run_candidates(roles):
+        return opened.pool
     check_authors(authors_of(opened), opened.roles)
     return find_pool(opened.pool.name, home)
 

@@ -306,7 +306,7 @@ async def session_on(
     began, on the monotonic clock: by default now.
 
     Raises:
-        InputError: a session to seed from cannot be used.
+        InputError: a session to seed from cannot be used, or the problem is too long for an author's prompt.
         BusError: the bus is gone.
     """
     problem, facts, pool, hardware, device, (bus, recorded_here), home, nats = context
@@ -342,6 +342,7 @@ async def session_on(
             origin=origin,
             seed_kernels=seeds.kernels,
             version=version("kernelswarm"),
+            home=home,
         )
         search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
         search.leave = workers.aclose if swarm is not None else None

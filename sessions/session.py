@@ -1,10 +1,13 @@
 """A session from the outside: how it is opened and stopped."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..agents.synthesizer.authors import asks_a_model, spelled
+from ..agents.synthesizer.request import check_room
 from ..bus import Bus
 from ..schemas import (
     Envelope,
@@ -50,8 +53,15 @@ async def open_session(
     seed_kernels: Sequence[SeedKernel] = (),
     version: str = "",
     spent_s: float = 0.0,
+    home: Path | None = None,
 ) -> tuple[int, Envelope]:
-    """Publish the session's first event; its stream sequence and envelope. ``spent_s`` of its minutes are over."""
+    """Publish the session's first event; its stream sequence and envelope.
+
+    ``spent_s`` of its minutes are over. ``home`` has the prices and manuals that decide how long a problem may be.
+
+    Raises:
+        InputError: the problem is too long for the prompt of an author that asks a model.
+    """
     event = SessionOpened(
         problem=problem,
         facts=facts,
@@ -100,6 +110,7 @@ async def open_session(
         heeds_authors=True,
         tells_bandwidths=True,
         tells_contract=True,
+        grows_with_context=True,
         structures_answers=True,
         heeds_interrupts=True,
         explains_losses=True,
@@ -107,6 +118,8 @@ async def open_session(
         spent_s=round(spent_s, 1),
         version=version,
     )
+    if home is not None:
+        await asyncio.to_thread(check_room, event, home)
     envelope = said_by_user(event, session, pool.name)
     return await bus.publish(envelope), envelope
 

@@ -23,6 +23,7 @@ _MAX_CHARACTERS = 64 * 1024 * 1024
 _RENDERED_BY_DUCKDB = ("WITH TIME ZONE", "INTERVAL")
 """Types that DuckDB renders as text itself: Python would need pytz for the first, and has no years and months."""
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
+_BARE_AT = re.compile(r'(?<![\w."])at(?![\w"])', re.IGNORECASE)
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
@@ -113,13 +114,24 @@ def run_sandboxed(
     except duckdb.Error as error:
         if is_cut(str(error)):
             raise
-        raise InputError(f"The query was refused. {str(error).strip()}") from error
+        raise InputError(f"The query was refused. {str(error).strip()}{_quoting_hint(con, sql, error)}") from error
     except (ValueError, OverflowError) as error:
         raise InputError(f"The query was refused. {str(error).strip()}") from error
     finally:
         # Nothing to end when the query was refused before it began.
         with contextlib.suppress(duckdb.Error):
             con.execute("ROLLBACK")
+
+
+def _quoting_hint(con: duckdb.DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
+    """That the column ``at`` is a word of DuckDB 2's SQL, where that alone is wrong with ``sql``."""
+    if not isinstance(error, duckdb.ParserException) or (quoted := _BARE_AT.sub('"at"', sql)) == sql:
+        return ""
+    try:
+        con.extract_statements(quoted)
+    except duckdb.Error:
+        return ""
+    return '\nThe column at has the name of an SQL keyword: write "at" in double quotes, or nodes.at with its view.'
 
 
 def _vocabulary(max_rows: int) -> Table:

@@ -94,6 +94,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """:attr:`.SessionOpened.tells_bandwidths`."""
     tells_contract: bool = False
     """:attr:`.SessionOpened.tells_contract`."""
+    grows_with_context: bool = False
+    """:attr:`.SessionOpened.grows_with_context`."""
 
 
 Record = ModelCalled | ToolCalled | KnowledgeRetrieved | RoleDecided

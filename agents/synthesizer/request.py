@@ -1,12 +1,14 @@
 """From a session's graph to what a backend may know for one plan. Pure: a replay asks for the same of the same log."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from ...graph.session_graph import NodeRecord, SearchGraph
-from ...schemas import AuthorShare, MemoryOperator, NodePlanned, SessionOpened, Verdict
+from ...schemas import AuthorShare, Intent, MemoryOperator, NodePlanned, SessionOpened, Verdict
 from .authors import authors_of
-from .backend import Attempt, Request
+from .backend import Attempt, Request, open_backend
 from .model import sections
+from .model.backend import ModelBackend
 
 
 def request_of(
@@ -50,7 +52,22 @@ def request_of(
         asks_by_problem=opened.asks_by_problem,
         tells_bandwidths=opened.tells_bandwidths,
         tells_contract=opened.tells_contract,
+        grows_with_context=opened.grows_with_context,
     )
+
+
+def check_room(opened: SessionOpened, home: Path) -> None:
+    """Find out before a session opens whether a prompt for each of its authors has room for the problem.
+
+    Raises:
+        InputError: one has not; the sentence names the author, the length, the room and the ways out.
+    """
+    for author in authors_of(opened):
+        if isinstance(backend := open_backend(author.name), ModelBackend):
+            draft = NodePlanned(
+                parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate, synthesizer=author.name
+            )
+            backend.check_room(request_of(SearchGraph(""), opened, "", draft), home)
 
 
 def attempt_of(record: NodeRecord) -> Attempt:

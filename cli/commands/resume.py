@@ -8,11 +8,12 @@ import typer
 
 from ...agents.registry import ALL_ROLES
 from ...bus import asked_bus
+from ...graph.tasks import INTERRUPTED
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
 from ...sessions.interrupts import Interrupts, run_interruptible
 from ...sessions.results import SearchResult
-from ...sessions.resume import resuming
+from ...sessions.resume import CLOSING_ROLES, resuming
 from ...store import UnknownSession
 from ..display.live import open_display
 from ..following import follow
@@ -24,6 +25,7 @@ from ..searching import exit_status, print_result
 EXAMPLES = (
     "kernelswarm resume mapid-7kq2m",
     "kernelswarm resume mapid-7kq2m --json | jq .speedup",
+    "kernelswarm resume mapid-7kq2m --close    # its device is gone: the best so far and its skill stay",
     "kernelswarm sql \"SELECT session FROM sessions WHERE status = 'open'\"    # what could be resumed",
 )
 
@@ -41,6 +43,13 @@ def resume(
     ] = None,
     nats: Nats = "",
     workers: Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")] = True,
+    close: Annotated[
+        bool,
+        typer.Option(
+            "--close",
+            help="Close it with what it has, and distil its skill. Nothing is run: its device need not be here.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Go on with an open session where it was: what was done is kept, what was under way is done again."""
@@ -52,7 +61,7 @@ def resume(
         make_folder(folder)
 
     async def run(interrupts: Interrupts) -> SearchResult:
-        roles = ALL_ROLES if workers else {}
+        roles = (CLOSING_ROLES if close else ALL_ROLES) if workers else {}
         try:
             async with AsyncExitStack() as stack:
                 with open_display(quiet=json) as display:
@@ -61,6 +70,8 @@ def resume(
                     )
                     if out_dir is not None:
                         keep_folder(home, session, out_dir)
+                    if close:
+                        await search.stop(INTERRUPTED)
                     await follow(search, display, interrupts)
                     result = write_result(search, folder or home / "sessions" / session)
                 print_result(result, json=json)
@@ -69,4 +80,5 @@ def resume(
             async with asked_bus(nats) as bus:
                 raise await unknown_session(home, session, bus) from error
 
-    return exit_status(run_interruptible(run))
+    result = run_interruptible(run)
+    return 0 if close and result.reason == INTERRUPTED else exit_status(result)

@@ -110,6 +110,7 @@ def drop_in_function(reference: Callable[..., Any], candidate: Later, searched: 
         return result if type(result) is torch.Tensor else packing.pack(result)
 
     kernel.__name__ = kernel.__qualname__ = "kernel"
+    kernel.packing = packing  # type: ignore[attr-defined]
     return kernel
 
 

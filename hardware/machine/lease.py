@@ -122,6 +122,8 @@ class Lease:
         self._in_a_row = 0
         self._holders = 0
         """How many hold it here, together or alone."""
+        self._left_at = -math.inf
+        """When the last one left: until the next one here is in, it may seem to be another session's."""
         self.on_others: Callable[[str], None] | None = None
         """Told once, in a sentence, that others than the holders here have the machine, while somebody here waits."""
 
@@ -213,13 +215,15 @@ class Lease:
     def leave(self, attempt: "_Attempt") -> None:
         """Leave the room, or the queue for it."""
         self._holders -= attempt.entered
+        self._left_at = time.monotonic() if attempt.entered else self._left_at
         attempt.entered = False
         attempt.give_up()
 
     async def _tell_of_others(self) -> None:
         while self.on_others is not None:
             await asyncio.sleep(PATIENCE_S)
-            if not self._holders and self.on_others is not None:
+            is_handed_on = self._holders or time.monotonic() - self._left_at < PATIENCE_S
+            if not is_handed_on and self.on_others is not None:
                 told, self.on_others = self.on_others, None
                 told(OTHERS)
 

@@ -58,6 +58,9 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether prompts say what briefs of outside authors do of a problem: its timed shapes with their weights, error,
     gradients, state and ties. Parts of a prompt that are always there are cut to the room then, and a problem file that
     is too long is refused. Older sessions said that the first shape is timed, and cut no such part."""
+    grows_with_context: bool = False
+    """Whether a problem that is longer than 40,000 tokens of a prompt gets up to 120,000 where the model's context is
+    known to have room. Older sessions had one number for every model."""
     structures_answers: bool = False
     """Whether roles ask their models for an answer that follows a JSON schema, and an accelerator's analyst is offered
     no advice on page faults. Older sessions asked in words alone, and offered all."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...agents.assembly import assembly_of
+from ...agents.synthesizer.model.extract import Rejected, file_in
 from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import MINUTES
@@ -342,13 +343,16 @@ def _free(graph: SearchGraph) -> tuple[str, ...]:
 
 
 def candidate_text(source: str) -> str:
-    """The file as it is judged: the loader of its native code is put in where it was left out.
+    """The file as it is judged: taken out of Markdown, and the loader of its native code put in where it was left out.
 
     Raises:
-        InputError: it is empty or too large.
+        InputError: it is empty or too large, or Markdown with another number of files than one.
     """
     if not source.strip():
         raise InputError("the candidate is empty: hand in a Python file")
     if (size := len(source.encode())) > LARGEST_CANDIDATE:
         raise InputError(f"the candidate has {size} bytes; it may have {LARGEST_CANDIDATE}")
-    return with_loader(source)
+    try:
+        return with_loader(file_in(source))
+    except Rejected as error:
+        raise InputError(f"the candidate is no Python file, and as Markdown it cannot be read: {error}") from None

@@ -29,7 +29,7 @@ class SftRow(Schema, frozen=True, kw_only=True):
     steps: int
     """Length of the path."""
     author: str
-    """Model, or backend where no model was asked."""
+    """Model, or the author's name where no model was asked."""
     prompt: Prompt
     """Messages (``role``, ``content``) that the step answered."""
     completion: Prompt
@@ -62,7 +62,7 @@ class SameState(Schema, frozen=True, kw_only=True):
     parent: str
     """Node that all started from; empty for drafts."""
     author: str
-    """Model, or backend where no model was asked."""
+    """Model, or the author's name where no model was asked."""
     prompt: Prompt
     """Messages (``role``, ``content``) that all answered."""
     prompt_sha256: str

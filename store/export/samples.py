@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...schemas import Intent, Interval, Verdict
+from ...schemas import Intent, Interval, Verdict, user_name
 from .prompts import Prompt, candidate_answer, prompt_sha256, request_prompt, state_prompt
 from .session import Choose, ExportedNode, ExportedSession
 
@@ -16,7 +16,7 @@ class Sample:
 
     node: ExportedNode
     author: str
-    """Model, or backend where no model was asked."""
+    """Model, or the author's name where no model was asked."""
     prompt: Prompt
     completion: str
     reward: float
@@ -34,14 +34,17 @@ def samples_of(record: ExportedSession, choose: Choose, skipped: Counter[str]) -
     """Every completion of the chosen nodes; what cannot be one is counted in ``skipped``, by reason."""
     for node in record.nodes.values():
         if choose(node):
-            yield from node_samples(node, skipped)
+            yield from node_samples(node, skipped, is_over=record.closed is not None)
         else:
             skipped["not selected"] += 1
 
 
-def node_samples(node: ExportedNode, skipped: Counter[str]) -> Iterator[Sample]:
-    """The completions of one node: every answer of a model, or the candidate itself."""
-    reason = _no_reward(node)
+def node_samples(node: ExportedNode, skipped: Counter[str], *, is_over: bool) -> Iterator[Sample]:
+    """The completions of one node: every answer of a model, or the candidate itself.
+
+    ``is_over``: whether its session is closed, so that what was not judged will not be.
+    """
+    reason = _no_reward(node, is_over)
     if reason:
         skipped[reason] += 1
         return
@@ -54,17 +57,17 @@ def node_samples(node: ExportedNode, skipped: Counter[str]) -> Iterator[Sample]:
         yield Sample(node, call.model, request_prompt(call), call.completion, reward, speedup, verdict)
     if not answers and node.candidate is not None:
         prompt = state_prompt(node)
-        author = node.candidate.backend
+        author = user_name(node.candidate.backend)
         yield Sample(node, author, prompt, candidate_answer(node), node.reward, node.speedup, _verdict(node))
 
 
-def _no_reward(node: ExportedNode) -> str:
+def _no_reward(node: ExportedNode, is_over: bool) -> str:
     if node.plan.intent is Intent.remeasure:
         return "measured again, nobody was asked for it"
     if node.plan.intent is Intent.dispatch:
         return "made of other nodes' kernels, nobody was asked for it"
     if node.diagnosis is None:
-        return "not evaluated yet"
+        return "not judged before its session ended" if is_over else "not judged yet"
     if node.diagnosis.verdict is Verdict.harness_error:
         return "given up, not the candidate's fault"
     if node.candidate is None and not any(call.completion and not call.error for call in node.calls):

@@ -27,7 +27,8 @@ def sft_rows(record: ExportedSession, choose: Choose, skipped: Counter[str]) -> 
         if not choose(node):
             skipped["not selected"] += 1
             continue
-        for sample in list(node_samples(node, skipped))[-1:]:  # the answer that the path went on with
+        answers = list(node_samples(node, skipped, is_over=record.closed is not None))
+        for sample in answers[-1:]:  # the one that the path went on with
             yield SftRow(
                 **_common(record, sample),
                 node=node.name,

@@ -9,6 +9,8 @@ import histories
 import msgspec
 import pytest
 
+from kernelswarm.agents.synthesizer.model import conversation
+from kernelswarm.agents.synthesizer.model.extract import ExtractedCandidate, Rejected
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
@@ -54,6 +56,10 @@ def events() -> list[Envelope]:
 
 def of(events: Sequence[Envelope], kind: type[Event]) -> list[Event]:
     return [event for envelope in events if isinstance(event := envelope.event(), kind)]
+
+
+def _reads_nothing(completion: str) -> ExtractedCandidate:
+    raise Rejected("this reader reads nothing")
 
 
 def past(events: Sequence[Envelope]) -> RecordedSession:
@@ -110,6 +116,19 @@ async def test_a_changed_request_or_answer_is_named(events: list[Envelope]) -> N
     report = await replay_authors(past(forged))
     proposed = [e.id for e in events if e.cause == events[at].cause and isinstance(e.event(), CandidateProposed)]
     assert report.prompts_changed == () and report.candidates_changed == tuple(proposed)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_reader_that_reads_answers_otherwise_decides_nothing_of_an_old_session(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (events,) = histories.read(name).values()
+    session = past(events)
+    before = replay(session.id, session.events)
+    monkeypatch.setattr(conversation, "candidate_in", _reads_nothing)
+    assert replay(session.id, session.events) == before, "decisions go by the recorded candidates and failures"
+    authors = await replay_authors(session)
+    assert authors.candidates_changed and not authors.prompts_changed, "what is read otherwise is named"
 
 
 async def test_a_history_that_ends_in_a_conversation_is_replayed_as_far_as_it_goes(events: list[Envelope]) -> None:

@@ -14,14 +14,18 @@ import msgspec
 import pytest
 from waiting import has_ended
 
+from kernelswarm.cli.main import run
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.knowledge import shipped_skills
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
     InputError,
     KernelswarmError,
     NodePlanned,
+    SessionClosed,
+    SkillDistilled,
     StopRequested,
     encode,
     seal,
@@ -119,7 +123,9 @@ async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(tmp_pat
 async def test_a_session_whose_pool_is_not_known_here_starts_no_server(tmp_path: Path) -> None:
     events = history("v1-killed")
     histories.into_log(tmp_path, events)
-    with pytest.raises(InputError, match="no pool is called 'bare'"):
+    with pytest.raises(
+        InputError, match=r"no pool is called 'bare'.+; or `kernelswarm resume \S+ --close` ends"
+    ):
         await resumed(tmp_path, events[0].session)
     assert not (tmp_path / "nats").exists()
 
@@ -142,6 +148,23 @@ async def test_a_session_that_was_killed_goes_on_where_it_was(killed: Killed, tm
     assert result.reason == "budget" and result.candidates == 5
     report = await replayed(home, session)
     assert report.status == "closed" and report.events > before and report.unsaid == ()
+
+
+def test_a_session_whose_device_is_gone_is_closed_with_what_it_has_and_teaches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = "norm_gate_train-tsad3"  # on an H200 of a pool that is not known here
+    events = histories.read("v3-authors")[session]
+    histories.into_log(tmp_path, events)
+    monkeypatch.setenv("KERNELSWARM_HOME", str(tmp_path))
+    assert run(["resume", session, "--close", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["best"], result["win"]) == ("n009", True) and (tmp_path / "sessions" / session / "best.py").exists()
+    after = [envelope.event() for _, envelope in asyncio.run(read_session(tmp_path, session)).events[len(events) :]]
+    assert [type(event) for event in after] == [StopRequested, SessionClosed, SkillDistilled]
+    assert after[-1].skill.id in {skill.id for skill in shipped_skills()}
+    assert asyncio.run(replayed(tmp_path, session)).status == "closed"
+    assert run(["resume", session, "--close"]) == 1
 
 
 def test_a_closed_session_is_not_resumed() -> None:

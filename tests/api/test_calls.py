@@ -21,10 +21,12 @@ from msgspec.structs import replace
 from winning import RIGHT, ROWS, Scale, calls_of, optimized
 
 import kernelswarm
+from given import facts as facts_of
 from kernelswarm.api import calls
 from kernelswarm.api.questions import blocking
 from kernelswarm.api.searching import errors_of, problem_of
-from kernelswarm.schemas import InputError
+from kernelswarm.hardware.dropin import finish
+from kernelswarm.schemas import InputError, InputFact, ShapeFacts
 
 
 class Shifted(Scale):
@@ -351,3 +353,20 @@ def test_an_interrupt_closes_the_session_and_carries_the_best_so_far(
     assert "session scale-abcde is closed" in str(caught.value) and "show scale-abcde --file" in str(caught.value)
     best = caught.value.result  # type: ignore[attr-defined]
     assert best.file == RIGHT and torch.equal(best.best(ROWS), Scale()(ROWS))
+
+
+class Pair(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * 2, x + 1
+
+
+def test_the_call_that_shows_a_finished_file_how_results_are_packed_is_the_operator_s() -> None:
+    fact = InputFact(name="x", kind="tensor", shape=tuple(ROWS.shape), dtype="float32")
+    shape = ShapeFacts(name="main", inputs=(fact,), outputs=(fact, fact))
+    facts = facts_of(signature=("x",), shapes=(shape,), graph=None)
+    problem = problem_of(Pair(), [ROWS]).problem
+    won = optimized(Pair(), [ROWS], finish(problem, facts, "def kernel(x):\n    return x * 2, x + 1\n"))
+    for _ in range(3):
+        doubled, increased = won.best(ROWS)
+        assert torch.equal(doubled, ROWS * 2) and torch.equal(increased, ROWS + 1)
+    assert won.calls == {calls.FIRST_CALL: 1, "kernel": 2}

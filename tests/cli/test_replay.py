@@ -133,6 +133,11 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
         assert ran.status == 2 and f"to {last}; it is one of session {sessions['budget']}" in ran.err
 
 
+def test_diff_says_in_words_what_it_counts(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("diff", sessions["budget"], sessions["authors"])
+    assert "8 made, 6 correct, 3 wins" in ran.out and "author  " in ran.out and "playbook" not in ran.out
+
+
 def _is_a_place(text: str, sequences: set[str]) -> bool:
     return text.isdecimal() and text not in sequences
 

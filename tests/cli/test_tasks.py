@@ -36,6 +36,7 @@ from kernelswarm.schemas import (
     Verdict,
 )
 from kernelswarm.sessions.outside import verdicts, views
+from kernelswarm.sessions.outside.client import candidate_text
 from kernelswarm.sessions.outside.joining import outside_author
 from kernelswarm.sessions.outside.records import HandInAnswer
 from kernelswarm.sessions.results import result_of
@@ -154,6 +155,32 @@ def test_json_that_is_none_or_lacks_something_is_named(
     stdin(monkeypatch, text)
     with pytest.raises(InputError, match=sentence):
         drafts(["-"])
+
+
+KERNEL = "import torch\n\ndef kernel(x):\n    return x * 2\n"
+QUOTING = f'"""As in\n```python\nkernel(x)\n```\n"""\n{KERNEL}'
+BROKEN = "def kernel(x:\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        (f"```python\n{KERNEL}```\n", KERNEL),
+        (f"<think>two?</think>One pass.\n\n```\n{KERNEL}```\nDone.\n", KERNEL),
+        (QUOTING, QUOTING),
+        (BROKEN, BROKEN),
+    ],
+)
+def test_a_file_is_taken_out_of_markdown_as_out_of_a_model_s_answer(text: str, file: str, tmp_path: Path) -> None:
+    (tmp_path / "answer.md").write_text(text)
+    (draft,) = drafts(["s/n001/1", str(tmp_path / "answer.md")])
+    assert candidate_text(draft.source) == file
+
+
+def test_markdown_that_holds_no_one_file_costs_no_hand_in() -> None:
+    two = f"```python\n{KERNEL}```\n```python\n{KERNEL.replace('2', '3')}```\n"
+    with pytest.raises(InputError, match=r"no Python file, and as Markdown it cannot be read: .* 2 different files"):
+        candidate_text(two)
 
 
 def test_several_files_come_as_one_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,27 @@ async def test_who_waits_for_another_process_hears_once_that_there_is_one(tmp_pa
         leave.set()
         await task
     assert sentences == [lease_module.OTHERS]
+
+
+async def test_a_lease_that_goes_from_one_holder_here_to_the_next_is_no_other_session_s(tmp_path, monkeypatch):
+    block = lease_module._Attempt._block
+
+    def slow(attempt):
+        """It has the lease; on a busy processor it takes a while to say so."""
+        error = block(attempt)
+        time.sleep(lease_module.PATIENCE_S)
+        return error
+
+    monkeypatch.setattr(lease_module._Attempt, "_block", slow)
+    lease, sentences = Lease(POOL, tmp_path), []
+    lease.on_others = sentences.append
+    async with lease.shared():
+        task, entered, leave = ask(lease.exclusive())
+        await asyncio.sleep(lease_module.PATIENCE_S / 2)
+    await entered.wait()
+    leave.set()
+    await task
+    assert not sentences
 
 
 async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path, holder):

@@ -70,7 +70,10 @@ async def test_grpo_groups_answer_one_prompt_and_wrong_ones_earn_nothing(home: P
     assert row["verdicts"] == ["correct", "correct", "wrong_numbers", "synthesis_failed"]
     assert row["advantages"] == pytest.approx(advantages([1, 2, 0, 0])) and sum(row["advantages"]) == pytest.approx(0)
     assert row["prompt_sha256"] == state_of(row["prompt"])
-    assert manifest.skipped == {"not evaluated yet": 1, "only answer to its prompt state": 1}
+    assert manifest.skipped == {
+        "not judged before its session ended": 1,
+        "only answer to its prompt state": 1,
+    }
 
 
 async def test_dpo_pairs_share_their_prompt_and_differ_by_more_than_noise(home: Path) -> None:

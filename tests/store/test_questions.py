@@ -226,6 +226,19 @@ async def test_confirmation_shrinkage(ask: Callable) -> None:
     assert row == dict(pool="cpu", finalists=1, median_ratio=0.8, worst_ratio=0.8, lost=0)
 
 
+async def test_how_sessions_end_counts_searches_and_no_files_that_were_judged_alone(ask: Callable) -> None:
+    judged = story("judged", synthesizer="given", candidates=("def kernel(): ...",), evaluation=True)
+    (row,) = await ask(story("searched") + judged, "how_sessions_end")
+    assert row["sessions"] == 1
+
+
+async def test_questions_name_authors_as_users_do(ask: Callable) -> None:
+    twice = story("one", synthesizer="playbook:1,outside:2") + story("two", synthesizer="playbook:1,outside:2")
+    for name in ("budget_to_first_win", "policies_compared"):
+        assert {row["author"] for row in await ask(twice, name)} == {"generator:1,outside:2"}
+    assert {row["author"] for row in await ask(twice, "duplicate_sources")} == {"generator"}
+
+
 async def test_budget_to_first_win(ask: Callable) -> None:
     (row,) = await ask(family().envelopes + Story("none").envelopes, "budget_to_first_win")
     assert (row["sessions"], row["with_win"], row["median_candidates"], row["median_seconds"]) == (1, 1, 4, 6.0)

@@ -110,6 +110,17 @@ def content(home: Path) -> list[Any]:
     return results
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT at FROM nodes", "SELECT node, max(AT) FROM nodes GROUP BY ALL", "SELECT * FROM nodes ORDER BY at"]
+)
+async def test_a_column_with_the_name_of_a_keyword_is_to_be_quoted(home: Path, sql: str) -> None:
+    with pytest.raises(InputError, match=r'(?s)refused\. Parser Error.*write "at" in double quotes, or nodes\.at'):
+        await run_sql(home, sql)
+    with pytest.raises(InputError) as refused:
+        await run_sql(home, sql.replace("FROM", "FROM FROM", 1))
+    assert "double quotes" not in str(refused.value), "that alone is not what is wrong"
+
+
 @pytest.mark.parametrize("sql", HOSTILE)
 async def test_what_does_not_read_the_log_is_refused_and_changes_nothing(home: Path, sql: str) -> None:
     python_frame = [(1,)]  # noqa: F841  DuckDB would look for a table of this name in Python

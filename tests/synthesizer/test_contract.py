@@ -1,5 +1,6 @@
 """What one problem asks of a file: the same sentences for outside authors and for models."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from kernelswarm.agents.synthesizer.request import request_of
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     OUTSIDE,
+    Envelope,
     InputError,
     InputFact,
     InputKind,
@@ -28,6 +30,8 @@ from kernelswarm.schemas import (
     Work,
 )
 from kernelswarm.sessions.outside import views
+from kernelswarm.sessions.search_options import SearchOptions
+from kernelswarm.sessions.session import open_session
 
 MANY = InputFact(name="x", kind="tensor", shape=(64, 256), dtype="float32")
 INDEX = InputFact(name="output_1", kind="tensor", shape=(64,), dtype="int64")
@@ -164,6 +168,42 @@ def test_a_problem_that_is_too_long_is_refused_with_its_size_and_a_way_out(make_
     assert "#" * 9_000 in compose(with_problem(make_request(), 9_000), context=32_000, answer=16_000).session
     old = msgspec.structs.replace(with_problem(make_request(), 280_000), tells_contract=False)
     assert "#" * 280_000 in compose(old).session, "an older session's prompt stays as it was"
+
+
+def test_a_long_problem_gets_the_room_that_the_model_s_context_has(make_request) -> None:
+    long = msgspec.structs.replace(with_problem(make_request(), 280_000), grows_with_context=True)
+    assert "#" * 280_000 in compose(long, context=200_000, answer=32_000).session
+    with pytest.raises(InputError, match=r"room for 40,000: .* write the model's `context` into prices.toml"):
+        compose(long)
+    with pytest.raises(InputError, match=r"room for 40,000: .* need, or use"):
+        compose(msgspec.structs.replace(long, grows_with_context=False), context=200_000, answer=32_000)
+    with pytest.raises(InputError, match=r"room for \d\d,\d+ in the model's context of 128,000: .* a larger context"):
+        compose(long, context=128_000, answer=32_000)
+    longest = msgspec.structs.replace(with_problem(make_request(), 500_000), grows_with_context=True)
+    with pytest.raises(InputError, match=r"room for 120,000: take out of the problem file .* need, or use"):
+        compose(longest, context=1_000_000, answer=32_000)
+
+
+class NoBus:
+    async def publish(self, envelope: Envelope) -> int:
+        raise AssertionError("a session was opened")
+
+
+async def test_a_problem_too_long_for_an_author_s_prompt_opens_no_session(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789-of-this-test")
+    long = given.problem(source=given.SOURCE + "#" * 280_000)
+    on = (long, given.facts(), given.pool(), given.hardware())
+    server = {"model": "openai=small", "base_url": "http://localhost:1/v1"}
+    for synthesizer in ("openai", "generator,anthropic,openai:2"):
+        options = SearchOptions(synthesizer=synthesizer, **server)
+        sentence = r"author openai cannot be asked \(small\): the problem file .* takes about 93,\d+ tokens .* 40,000: "
+        with pytest.raises(InputError, match=sentence):
+            await open_session(NoBus(), "s", *on, options, home=tmp_path)
+    (tmp_path / "prices.toml").write_text('[models]\n"small" = { input = 0, output = 0, context = 200_000 }\n')
+    with pytest.raises(AssertionError, match="a session was opened"):
+        await open_session(NoBus(), "s", *on, options, home=tmp_path)
 
 
 def test_a_parent_is_cut_to_the_room_and_that_is_said(make_request) -> None:

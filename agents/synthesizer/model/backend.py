@@ -76,6 +76,23 @@ class ModelBackend(Backend, ABC):
                 "or use --max-tokens"
             )
 
+    def check_room(self, request: Request, home: Path) -> None:
+        """Find out whether the first prompt for ``request`` has room for its problem.
+
+        Raises:
+            InputError: it has not.
+        """
+        from ....knowledge import open_library
+        from .prompt import compose
+
+        model, settings = request.model or self.vendor.model, self.settings_for(request.base_url)
+        price = price_of(model, settings.url, home)
+        library = open_library(request.pool, request.hardware.isa, home)
+        try:
+            compose(request, library, context=price.context if price else 0, answer=settings.max_tokens)
+        except InputError as error:
+            raise InputError(f"author {self.name} cannot be asked ({model}): {error}") from None
+
     async def synthesize(self, request: Request) -> Answer:
         """Ask for the candidate of ``request`` without tools."""
         return await self.converse(request, Surroundings())

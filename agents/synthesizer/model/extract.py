@@ -80,6 +80,15 @@ def candidate_in(completion: str) -> ExtractedCandidate:
     raise Rejected(_missing(blocks, python, calls))
 
 
+def file_in(text: str) -> str:
+    """``text`` if it is a Python file or no Markdown; else the candidate file in its fenced block.
+
+    Raises:
+        Rejected: there is none, or there are several.
+    """
+    return candidate_in(text).source if is_fenced(text) and not _parses(text) else text
+
+
 def checked_source(source: str) -> str:
     """``source`` if it parses and defines ``kernel`` or ``ModelNew``.
 

@@ -25,6 +25,9 @@ from .tokens import CHARACTERS, estimated_tokens
 
 SESSION_TOKENS = 40_000
 """Most of the text that is the same for a session: the problem file, and the skills that fit beside it."""
+LONG_SESSION_TOKENS = 3 * SESSION_TOKENS
+"""Likewise, of a problem that needs it and a model whose context has room: a node's 600,000 tokens are then enough for
+four of its turns."""
 STEP_TOKENS = 50_000
 """Most of the text of a step."""
 _FRAME_TOKENS = 100
@@ -127,14 +130,18 @@ def compose(
     hits = library.search(query, limit=DOCUMENTS)
     system = _system(request, library)
     left = context - min(answer, context // 2) - estimated_tokens(system)
-    most = session_tokens
+    bound = most = max(session_tokens, LONG_SESSION_TOKENS if context and request.grows_with_context else 0)
     if context:
         # A small context has room for a long problem where skills take none.
-        most = min(session_tokens, left * 3 // 4)
+        most = min(bound, left * 3 // 4)
         session_tokens = min(session_tokens, left * SESSION_TOKENS // (SESSION_TOKENS + STEP_TOKENS))
     parts = _session(request)
     if request.tells_contract:
-        _check_room("the problem file with its facts and the machine's", parts, most, context * (most < SESSION_TOKENS))
+        is_unknown = request.grows_with_context and not context
+        _check_room(
+            *("the problem file with its facts and the machine's", parts, most, context * (most < bound)),
+            way_out=", write the model's `context` into prices.toml if it is large" * is_unknown,
+        )
     session = _within(parts, session_tokens)
     if context:
         step_tokens = min(step_tokens, left - estimated_tokens(session))
@@ -246,7 +253,7 @@ def _bottleneck(request: Request) -> Bottleneck:
     return Bottleneck.compute if computed > moved else Bottleneck.memory_traffic
 
 
-def _check_room(what: str, parts: Sequence[Part], tokens: int, context: int) -> None:
+def _check_room(what: str, parts: Sequence[Part], tokens: int, context: int, way_out: str = "") -> None:
     """Refuse what cannot be asked for.
 
     Raises:
@@ -257,8 +264,8 @@ def _check_room(what: str, parts: Sequence[Part], tokens: int, context: int) -> 
         room = f"{max(0, tokens):,}" + f" in the model's context of {context:,}" * bool(context)
         raise InputError(
             f"{what} takes about {needed:,} tokens of a prompt, which has room for {room}: take out of the problem "
-            f"file what its reference does not need{', choose a model with a larger context' * bool(context)}, or "
-            "use --author generator"
+            f"file what its reference does not need{', choose a model with a larger context' * bool(context)}"
+            f"{way_out}, or use --author generator"
         )
 
 
