@@ -18,6 +18,7 @@ from ..schemas import (
     limits_text,
 )
 from ..schemas.pool import BASELINE_NAMES
+from .private_inputs import without_seeds
 
 
 def finished_file(graph: SearchGraph, node: str) -> str:
@@ -44,6 +45,7 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
     lines = [
         f"{opened.problem.name}: a drop-in kernel for the operator, with the operator itself to fall back on.",
         "",
+        *_verdict(graph, record.name),
         *_measured(report, opened, confirmed=record.confirmation is not None),
         *_unlike_the_reference(report),
         *_limits(record.verify_report),
@@ -53,6 +55,13 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
         f"Measured on pool {opened.pool.name}: {_machine(opened.hardware)}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _verdict(graph: SearchGraph, node: str) -> Iterator[str]:
+    """Whether it is a win, where the session has said so of this node."""
+    if graph.closed is not None and graph.closed.best == node:
+        detail = without_seeds(graph.closed.detail)
+        yield f"A win: {detail}." if graph.closed.win else f"{detail[:1].upper()}{detail[1:]}."
 
 
 def _is_correct(record: NodeRecord) -> bool:
