@@ -1,11 +1,13 @@
 """The finished file of a session's candidate (best.py), made from the log alone: the same events give the same text."""
 
 import datetime
+import textwrap
 from collections.abc import Iterator
 
 from ..graph.nodes import NodeRecord
 from ..graph.session_graph import SearchGraph
 from ..hardware.dropin import finish
+from ..hardware.dropin.finishing import WIDTH
 from ..schemas import (
     HardwareFacts,
     InputError,
@@ -61,7 +63,8 @@ def _verdict(graph: SearchGraph, node: str) -> Iterator[str]:
     """Whether it is a win, where the session has said so of this node."""
     if graph.closed is not None and graph.closed.best == node:
         detail = without_seeds(graph.closed.detail)
-        yield f"A win: {detail}." if graph.closed.win else f"{detail[:1].upper()}{detail[1:]}."
+        text = f"A win: {detail}." if graph.closed.win else f"{detail[:1].upper()}{detail[1:]}."
+        yield from textwrap.wrap(text, WIDTH)
 
 
 def _is_correct(record: NodeRecord) -> bool:

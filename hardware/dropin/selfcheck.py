@@ -349,7 +349,7 @@ def _measured_in_words(description: str) -> Iterator[str]:
     """What the search measured of the kernel, as the file's description has it."""
     _, *measured = inspect.cleandoc(description).partition("\n\nUse: ")[0].split("\n\n")
     if measured:
-        yield from ("", "These times are a quick check. The search measured more carefully:", *measured, "")
+        yield from ("", "These times are a quick check. The search measured more carefully:", "\n\n".join(measured), "")
 
 
 def _label(name: str) -> str:

@@ -68,7 +68,7 @@ def test_what_the_search_measured_stands_below_the_times():
     text = words(check("output 0"), description=HEADER)
     measured = text.partition("more carefully:\n")[2]
     assert measured.startswith("No win found: n001 stands at 0.85x (0.70 to 1.03) of eager.\nBy the judge")
-    assert "Measured on pool cpu: a machine." in measured and "Use:" not in text
+    assert "\n\nMeasured on pool cpu: a machine." in measured and "Use:" not in text
     assert "more carefully" not in words(check("output 0"))
 
 
