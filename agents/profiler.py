@@ -57,6 +57,9 @@ OVERTIME = 0.125
 further processes."""
 LEAST_OVERTIME_S = 30.0
 
+STEPS_OF_FINALISTS = 2
+"""By the judge, and in ordinary processes."""
+
 HURRIED = ("minutes", DEADLINE, "interrupted", FINISHED, IDLE, REFERENCE_DIED)
 """Reasons of a stop after which finalists wait for no baseline: somebody, or the time, wants the session to end."""
 
@@ -95,10 +98,11 @@ class Profiler(DeviceAgent):
         compiled = _compiled(work)
         await installed(compiled, self._device, self._bus)
         source = await source_of(work)
+        effort = dataclasses.replace(_effort(work), hurried=partial(self._hurried, work))
         profile = await self._device.profile(
             *(opened.problem, opened.facts, source, compiled),
             thorough=thorough,
-            effort=dataclasses.replace(_effort(work), hurried=partial(self._hurried, work)),
+            effort=effort.for_next(STEPS_OF_FINALISTS) if thorough else effort,
             limits=_limits(work),
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
@@ -222,6 +226,9 @@ def _patience_s(work: Work) -> float:
 def _left_s(work: Work) -> float:
     """Seconds of the session's minutes that are left; below 0 once they are over."""
     assert work.opened.minutes is not None
+    if work.graph.stop is not None and work.graph.stop.reason == "minutes" and work.opened.reserve:
+        # The deadline comes so long after this, also where the session stood still before it was resumed.
+        return 60 * work.opened.reserve - (time.time_ns() - work.graph.stop_ns) / 1e9
     return 60 * work.opened.minutes - (time.time_ns() - work.graph.opened_ns) / 1e9
 
 

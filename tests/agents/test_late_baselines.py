@@ -1,6 +1,7 @@
 """Baselines that join late: who was timed before is ranked beside who is compared with them, and finalists wait."""
 
 import asyncio
+import math
 import time
 from pathlib import Path
 
@@ -188,6 +189,27 @@ def test_finalists_wait_until_they_must_be_confirmed(
     assert patience_s(event, *events, elapsed_s=elapsed_s, **opened) == pytest.approx(expected_s, abs=SLACK_S)
 
 
+LONG: "dict[str, object]" = dict(minutes=100.0, reserve=40.0)
+
+
+def test_a_pause_before_a_resume_takes_nothing_of_the_finalists_time() -> None:
+    """The session stood still for ten hours; its stop, with which their time begins, was said just now."""
+    graph = SearchGraph("s-test1")
+    stop = StopRequested(reason="minutes")
+    for event, ago_s in ((given.opened(**LONG), 36000.0), (stop, 3.0)):
+        graph.apply(given.envelope_of(event, at_ns=time.time_ns() - round(ago_s * 1e9)), event)
+    asked = _effort(Work(given.envelope_of(FINALIST, node="n001"), FINALIST, graph, 1))
+    assert asked.until - time.monotonic() == pytest.approx(30 * 40.0, abs=SLACK_S)
+
+
+def test_steps_share_the_time_that_is_left() -> None:
+    now = time.monotonic()
+    first = Effort(until=now + 1200.0).for_next(4)
+    assert first.until - now == pytest.approx(300.0, abs=SLACK_S) and not first.is_late
+    assert Effort().for_next(2).until == math.inf
+    assert Effort(until=now - 10.0).for_next(2).is_late
+
+
 def test_finalists_wait_for_what_a_win_is_measured_against() -> None:
     assert effort(FINALIST, against="compile").against == "compile"
 
@@ -209,6 +231,28 @@ class Patient:
 
     def has(self, artifact: object) -> bool:
         return True
+
+
+class Impatient(Patient):
+    """A device that says how much time the judge has for a finalist."""
+
+    left_s = math.inf
+
+    async def profile(self, *arguments: object, effort: Effort, **how: object) -> ProfileReport:
+        self.left_s = effort.until - time.monotonic()
+        return ProfileReport(verdict=Verdict.harness_error, isolation="")
+
+
+async def test_half_of_the_finalists_time_is_for_ordinary_processes(bus: Bus) -> None:
+    device, graph = Impatient(), SearchGraph("s-test1")
+    compiled = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler=""))
+    stop, now = StopRequested(reason="minutes"), time.time_ns()
+    for event, node in ((given.opened(**LONG), ""), (given.candidate(), "n001"), (compiled, "n001"), (stop, "")):
+        graph.apply(given.envelope_of(event, node=node, at_ns=now), event)
+    envelope = given.envelope_of(FINALIST, node="n001")
+    work = Work(envelope, FINALIST, graph, await bus.publish(envelope))
+    await asyncio.wait_for(Profiler(device, bus).handle(work), LIMIT_S)  # type: ignore[arg-type]
+    assert device.left_s == pytest.approx(15 * 40.0, abs=SLACK_S)
 
 
 async def test_a_session_that_is_asked_to_stop_hurries_a_finalist_that_waits(bus: Bus) -> None:
