@@ -41,7 +41,7 @@ from ..schemas import (
     Verdict,
 )
 from .candidates import DeviceAgent, installed, source_of
-from .runtime import Answer, Work
+from .runtime import Answer, Postponed, Work
 
 LEAST_SPEEDUP = 0.9
 """Finalists whose judged interval lies below are not timed in ordinary processes: they are slower there, too."""
@@ -95,6 +95,8 @@ class Profiler(DeviceAgent):
             self._get_ordinary_ready(work, report)
             return [Answer(BaselinesMeasured(report=report))]
         thorough = isinstance(work.event, ConfirmationPlanned)
+        if work.may_wait and not thorough and await self._finalist_waits(work):
+            raise Postponed
         compiled = _compiled(work)
         await installed(compiled, self._device, self._bus)
         source = await source_of(work)
@@ -179,6 +181,22 @@ class Profiler(DeviceAgent):
                 event = envelope.event()
                 if isinstance(event, StopRequested) and event.reason in HURRIED:
                     return
+
+    async def _finalist_waits(self, work: Work) -> bool:
+        """Whether time is nearly over, and a finalist that was chosen since is not timed: it alone can be a win."""
+        if not work.opened.reserve:
+            return False
+        later = [envelope for _, envelope in await self._bus.history(work.envelope.session, after=work.seq)]
+        events = [(envelope.node, envelope.event()) for envelope in later]
+        stops = (work.graph.stop, *(event for _, event in events))
+        if not any(isinstance(event, StopRequested) and event.reason == "minutes" for event in stops):
+            return False
+        timed = {
+            node
+            for node, event in events
+            if isinstance(event, (CandidateProfiled, ProfilingFailed)) and event.confirmation
+        }
+        return any(isinstance(event, ConfirmationPlanned) and node not in timed for node, event in events)
 
     def _say(self, work: Work, reason: str) -> None:
         """Tell once in the life of this worker what every candidate has to do without."""

@@ -13,7 +13,7 @@ from waiting import LIMIT_S
 import given
 from kernelswarm.agents.analyst.diagnose import diagnose
 from kernelswarm.agents.profiler import MOST_PATIENCE_S, SHARE_OF_TIME, Profiler, _effort
-from kernelswarm.agents.runtime import Work
+from kernelswarm.agents.runtime import Histories, Work, Worker
 from kernelswarm.agents.synthesizer.model.sections import outcome
 from kernelswarm.agents.synthesizer.request import attempt_of
 from kernelswarm.bus import Bus
@@ -233,6 +233,14 @@ class Patient:
         return True
 
 
+@pytest.mark.parametrize(
+    ("minutes", "shapes", "expected"),
+    [(2.0, 1, 0.8), (3.0, 1, 1.0), (3.0, 2, 1.2), (8.0, 2, 1.5), (8.0, 5, 3.0), (30.0, 2, 3.0)],
+)
+def test_finalists_have_more_time_where_more_shapes_are_timed(minutes: float, shapes: int, expected: float) -> None:
+    assert SearchOptions(minutes=minutes).reserve(shapes) == pytest.approx(expected)
+
+
 class Impatient(Patient):
     """A device that says how much time the judge has for a finalist."""
 
@@ -268,6 +276,43 @@ async def test_a_session_that_is_asked_to_stop_hurries_a_finalist_that_waits(bus
     await bus.publish(given.envelope_of(StopRequested(reason=FINISHED), cause="user"))
     (answer,) = await asyncio.wait_for(handling, LIMIT_S)
     assert isinstance(answer.event, ProfilingFailed)
+
+
+class Ordered(Patient):
+    """A device that remembers whom it times, a finalist or not."""
+
+    def __init__(self) -> None:
+        self.finalists: list[bool] = []
+
+    async def install(self, *arguments: object) -> None:
+        """It has everything."""
+
+    async def profile(self, *arguments: object, thorough: bool, effort: Effort, **how: object) -> ProfileReport:
+        self.finalists.append(thorough)
+        return ProfileReport(verdict=Verdict.harness_error, isolation="")
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("minutes", [True, False]), ("target", [False, True])])
+async def test_once_time_is_nearly_over_a_finalist_goes_before_first_timings(
+    bus: Bus, reason: str, expected: list[bool]
+) -> None:
+    device = Ordered()
+    compiled = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler=""))
+    verified = CandidateVerified(report=VerifyReport(verdict=Verdict.correct, isolation="x"))
+    events: list[tuple[Event, str]] = [(given.opened(**LONG), "")]
+    events += [(event, node) for node in ("n001", "n002") for event in (given.candidate(), compiled)]
+    events += [(verified, "n002"), (StopRequested(reason=reason), ""), (FINALIST, "n001")]
+    await bus.publish_many(
+        [given.envelope_of(event, node=node, cause=str(index)) for index, (event, node) in enumerate(events)]
+    )
+    profiler = Profiler(device, bus)  # type: ignore[arg-type]
+    profiler.consumes = (CandidateVerified, ConfirmationPlanned)
+    worker = asyncio.create_task(Worker(profiler, bus, "cpu", Histories(bus), session="s-test1").run())
+    async with asyncio.timeout(LIMIT_S):
+        while len(device.finalists) < 2:  # noqa: ASYNC110 - it is a worker that gets on
+            await asyncio.sleep(0.05)
+    worker.cancel()
+    assert device.finalists == expected
 
 
 @pytest.mark.thorough
