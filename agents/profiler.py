@@ -41,7 +41,7 @@ from ..schemas import (
     Verdict,
 )
 from .candidates import DeviceAgent, installed, source_of
-from .runtime import Answer, Work
+from .runtime import Answer, Postponed, Work
 
 LEAST_SPEEDUP = 0.9
 """Finalists whose judged interval lies below are not timed in ordinary processes: they are slower there, too."""
@@ -56,6 +56,9 @@ OVERTIME = 0.125
 """Share of its minutes that a session without a deadline may take beyond them before its finalists are timed in no
 further processes."""
 LEAST_OVERTIME_S = 30.0
+
+STEPS_OF_FINALISTS = 2
+"""By the judge, and in ordinary processes."""
 
 HURRIED = ("minutes", DEADLINE, "interrupted", FINISHED, IDLE, REFERENCE_DIED)
 """Reasons of a stop after which finalists wait for no baseline: somebody, or the time, wants the session to end."""
@@ -92,13 +95,16 @@ class Profiler(DeviceAgent):
             self._get_ordinary_ready(work, report)
             return [Answer(BaselinesMeasured(report=report))]
         thorough = isinstance(work.event, ConfirmationPlanned)
+        if work.may_wait and not thorough and await self._finalist_waits(work):
+            raise Postponed
         compiled = _compiled(work)
         await installed(compiled, self._device, self._bus)
         source = await source_of(work)
+        effort = dataclasses.replace(_effort(work), hurried=partial(self._hurried, work))
         profile = await self._device.profile(
             *(opened.problem, opened.facts, source, compiled),
             thorough=thorough,
-            effort=dataclasses.replace(_effort(work), hurried=partial(self._hurried, work)),
+            effort=effort.for_next(STEPS_OF_FINALISTS) if thorough else effort,
             limits=_limits(work),
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
@@ -176,6 +182,22 @@ class Profiler(DeviceAgent):
                 if isinstance(event, StopRequested) and event.reason in HURRIED:
                     return
 
+    async def _finalist_waits(self, work: Work) -> bool:
+        """Whether time is nearly over, and a finalist that was chosen since is not timed: it alone can be a win."""
+        if not work.opened.reserve:
+            return False
+        later = [envelope for _, envelope in await self._bus.history(work.envelope.session, after=work.seq)]
+        events = [(envelope.node, envelope.event()) for envelope in later]
+        stops = (work.graph.stop, *(event for _, event in events))
+        if not any(isinstance(event, StopRequested) and event.reason == "minutes" for event in stops):
+            return False
+        timed = {
+            node
+            for node, event in events
+            if isinstance(event, (CandidateProfiled, ProfilingFailed)) and event.confirmation
+        }
+        return any(isinstance(event, ConfirmationPlanned) and node not in timed for node, event in events)
+
     def _say(self, work: Work, reason: str) -> None:
         """Tell once in the life of this worker what every candidate has to do without."""
         if reason not in self._logged_reasons:
@@ -222,6 +244,9 @@ def _patience_s(work: Work) -> float:
 def _left_s(work: Work) -> float:
     """Seconds of the session's minutes that are left; below 0 once they are over."""
     assert work.opened.minutes is not None
+    if work.graph.stop is not None and work.graph.stop.reason == "minutes" and work.opened.reserve:
+        # The deadline comes so long after this, also where the session stood still before it was resumed.
+        return 60 * work.opened.reserve - (time.time_ns() - work.graph.stop_ns) / 1e9
     return 60 * work.opened.minutes - (time.time_ns() - work.graph.opened_ns) / 1e9
 
 

@@ -45,6 +45,11 @@ REASON_CHARACTERS = 2000
 SESSIONS_KEPT = 32
 """Sessions whose history a process holds in memory: a worker of a cluster sees any number of them."""
 
+MOST_POSTPONED = 2
+"""Times that a step is postponed: what comes before it may never end."""
+POSTPONED_S = 1.0
+"""For so long, at least: what waits behind it has its turn at once."""
+
 TURN = 64
 """Events that are decoded or folded before other tasks of the event loop have a turn."""
 
@@ -63,6 +68,8 @@ class Work:
     """The session up to and including this event."""
     seq: int
     """Stream sequence of the event."""
+    may_wait: bool = False
+    """Whether it may be :class:`Postponed`."""
 
     @property
     def opened(self) -> SessionOpened:
@@ -74,6 +81,10 @@ class Work:
         if self.graph.opened is None:
             raise KernelswarmError(f"session {self.envelope.session}: its opening event is no longer on the bus")
         return self.graph.opened
+
+
+class Postponed(Exception):
+    """What waits behind the step in hand comes first."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +275,8 @@ class Worker:
             await _kept_alive(
                 delivery, self._answer(delivery, envelope, event), self._bus.ack_wait_s / PULSES_PER_ACK_WAIT
             )
+        except Postponed:
+            await delivery.nak(POSTPONED_S)
         except KernelswarmError as error:
             message, _, behind = str(error).partition("\n")
             log.warning("step failed", worker=self.name, node=envelope.node, error=message)
@@ -282,7 +295,7 @@ class Worker:
             await delivery.ack()  # it has its answer, or whoever has the first copy answers it
             return
         graph = await self._folds.at(envelope.session, delivery.seq)
-        work = Work(envelope, event, graph, delivery.seq)
+        work = Work(envelope, event, graph, delivery.seq, may_wait=delivery.deliveries <= MOST_POSTPONED)
         if delivery.deliveries > self._give_up_after:
             reason = f"{self.agent.role} gave up after {delivery.deliveries - 1} tries"
             answers = self.agent.give_up(work, reason)
@@ -300,6 +313,8 @@ class Worker:
             log.warning("reference died", worker=self.name, node=work.envelope.node, error=error.sentence)
             log.debug("behind the dead reference", worker=self.name, node=work.envelope.node, log=str(error))
             return self._without_reference(work, error)
+        except Postponed:
+            raise
         except Exception as error:
             # A defect in an agent must cost one step, not the session: it is tried again, then said in an event.
             if not last_try:

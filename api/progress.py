@@ -41,13 +41,15 @@ def step_text(event: Event, graph: SearchGraph) -> str:
         return ""
     done = sum(node.diagnosis is not None for node in graph.own())
     best = graph.best()
-    fastest = f"; {_fastest(best.speedup)}" if best is not None and best.speedup is not None else ""
+    fastest = f"; {_fastest(best.speedup, best.doubts)}" if best is not None and best.speedup is not None else ""
     stage = ", timing finalists" if event.confirmation else ""
     return f"{done} of {graph.opened.budget} candidates{stage}{fastest}"
 
 
-def _fastest(speedup: Interval) -> str:
-    return "times are too noisy to tell" if speedup.is_noise else f"the fastest stands at {speedup.brief}"
+def _fastest(speedup: Interval, doubts: str) -> str:
+    if speedup.is_noise:
+        return "times are too noisy to tell"
+    return f"the fastest stands at {speedup.brief}{f', {doubts}' if doubts else ''}"
 
 
 def _is_seen() -> bool:

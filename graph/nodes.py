@@ -67,6 +67,14 @@ class NodeRecord:
         return self.speedup is not None and self.speedup.is_noise and self.fitness != self.speedup.median
 
     @property
+    def doubts(self) -> str:
+        """What speaks against :attr:`speedup` if it was timed once (:meth:`.Interval.doubts`); else empty."""
+        timing = self.profile_report.timing if self.profile_report else None
+        if self.confirmation_diagnosis is not None or self.speedup is None or timing is None:
+            return ""
+        return self.speedup.doubts(timing.largest_load)
+
+    @property
     def state(self) -> str:
         """Where the node stands, as one word for people."""
         if self.diagnosis:

@@ -49,6 +49,8 @@ class SearchGraph:
         """What a fork knows from before it was opened; known from its opening event on."""
         self.baselines: BaselinesMeasured | None = None
         self.stop: StopRequested | None = None
+        self.stop_ns = 0
+        """When that was said, nanoseconds since the epoch."""
         self.closed: SessionClosed | None = None
         self.nodes: dict[str, NodeRecord] = {}
         """By name: inherited ones first, then the session's own."""
@@ -84,7 +86,7 @@ class SearchGraph:
             case BaselinesMeasured():
                 self.baselines = event
             case StopRequested():
-                self.stop = event
+                self.stop, self.stop_ns = event, envelope.at_ns
             case SessionClosed():
                 self.closed = event
             case ModelCalled():

@@ -286,7 +286,7 @@ class Device:
                     compile_report,
                     seconds=self._pool.candidate_seconds,
                     thorough=thorough,
-                    effort=effort,
+                    effort=effort.for_next(len(facts.timed) - len(reports)),
                     limits=limits,
                 )
             reports.append(without(report, late))

@@ -102,7 +102,7 @@ CONTIGUOUS, FINITE = "contiguous", "finite"
 """What inputs a candidate may be limited to."""
 _BEYOND = {
     CONTIGUOUS: "as a drop-in it leaves others to the reference",
-    FINITE: "it answers otherwise to NaN and infinities, as a drop-in as well",
+    FINITE: "it may answer otherwise to NaN and infinities, as a drop-in as well",
 }
 
 
@@ -135,7 +135,7 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     """With ``order``: the module's names by the reference's, where they differ."""
     limits: tuple[str, ...] = ()
     """On which inputs alone it is right, of :data:`CONTIGUOUS` and :data:`FINITE` (:func:`limits_text`). Only of
-    problems that name one call; empty in older events."""
+    problems that name one call, or that set ``finite_inputs``; empty in older events."""
 
 
 class ContractProperty(Schema, frozen=True, kw_only=True):

@@ -8,6 +8,11 @@ LARGEST_REACH = 6.0
 NOISE = "too noisy to tell"
 """What is shown in place of a speedup that is no finding."""
 
+LEAST_LOAD = 0.2
+"""Share of the cores that others kept busy, from which on people are told."""
+WIDE = 3.0
+"""Of an interval that is a finding, its high end over its low one, from which on people are told."""
+
 
 class Interval(Schema, frozen=True, kw_only=True):
     """A ratio, and where another run of the same would find it, 95 of 100 times."""
@@ -50,6 +55,13 @@ class Interval(Schema, frozen=True, kw_only=True):
     def ratio_in_words(self) -> str:
         """``1.20x``, or ``too noisy to tell``."""
         return NOISE if self.is_noise else f"{self.median:.2f}x"
+
+    def doubts(self, load: float) -> str:
+        """What speaks against it where it was timed once, beside a background ``load``; empty if nothing does, and of
+        noise, which is no finding anyway."""
+        reasons = [f"beside a background load of {load:.0%}"] if load >= LEAST_LOAD else []
+        reasons += ["with a wide interval"] if self.high > WIDE * self.low else []
+        return f"timed once, {' and '.join(reasons)}" if reasons and not self.is_noise else ""
 
     def __str__(self) -> str:
         """``1.20x (1.10 to 1.30)``, as events have it: also of noise, ``too noisy (0.00 to 80.00)``."""

@@ -1,11 +1,13 @@
 """The finished file of a session's candidate (best.py), made from the log alone: the same events give the same text."""
 
 import datetime
+import textwrap
 from collections.abc import Iterator
 
 from ..graph.nodes import NodeRecord
 from ..graph.session_graph import SearchGraph
 from ..hardware.dropin import finish
+from ..hardware.dropin.finishing import WIDTH
 from ..schemas import (
     HardwareFacts,
     InputError,
@@ -18,6 +20,7 @@ from ..schemas import (
     limits_text,
 )
 from ..schemas.pool import BASELINE_NAMES
+from .private_inputs import without_seeds
 
 
 def finished_file(graph: SearchGraph, node: str) -> str:
@@ -44,6 +47,7 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
     lines = [
         f"{opened.problem.name}: a drop-in kernel for the operator, with the operator itself to fall back on.",
         "",
+        *_verdict(graph, record.name),
         *_measured(report, opened, confirmed=record.confirmation is not None),
         *_unlike_the_reference(report),
         *_limits(record.verify_report),
@@ -53,6 +57,14 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
         f"Measured on pool {opened.pool.name}: {_machine(opened.hardware)}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _verdict(graph: SearchGraph, node: str) -> Iterator[str]:
+    """Whether it is a win, where the session has said so of this node."""
+    if graph.closed is not None and graph.closed.best == node:
+        detail = without_seeds(graph.closed.detail)
+        text = f"A win: {detail}." if graph.closed.win else f"{detail[:1].upper()}{detail[1:]}."
+        yield from textwrap.wrap(text, WIDTH)
 
 
 def _is_correct(record: NodeRecord) -> bool:

@@ -34,6 +34,8 @@ class Step(Schema, frozen=True, kw_only=True):
     """Against the best baseline where it was measured; of the confirmation if there was one."""
     against: str = ""
     confirmed: bool = False
+    doubts: str = ""
+    """What speaks against the speedup where it was timed once; empty if nothing does."""
     bottleneck: str = ""
     diagnosis: str = ""
     """The analyst's sentence."""
@@ -114,6 +116,7 @@ def _steps(way: list[tuple[NodeRecord, SearchGraph]]) -> Iterator[Step]:
             speedup=diagnosis.speedup if diagnosis else None,
             against=diagnosis.against if diagnosis else "",
             confirmed=record.confirmation_diagnosis is not None,
+            doubts=record.doubts,
             bottleneck=str(diagnosis.bottleneck) if diagnosis else "",
             diagnosis=diagnosis.summary if diagnosis else "",
             device=graph.opened.hardware.device if graph.opened else "",

@@ -350,7 +350,8 @@ async def session_on(
         search.notify_of_memory = lambda notice: device.memory.notify(problem, notice)
         search.notify_of_others = device.notify_of_others
         if options.minutes is not None:
-            stack.enter_context(timed(search, options.minutes - spent_s / 60, options.reserve))
+            reserve = options.reserve(len(facts.timed))
+            stack.enter_context(timed(search, options.minutes - spent_s / 60, reserve))
         if options.idle:
             stack.enter_context(idle_limit(search, options.idle * 60))
         yield search

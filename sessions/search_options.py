@@ -86,12 +86,11 @@ class SearchOptions:
     )
     inject: float = _option(INJECT, "Share of the expansions that a seed takes part in, where there are seeds.")
 
-    @property
-    def reserve(self) -> float:
-        """Minutes, the last ones, in which finalists are confirmed and nothing new is planned."""
+    def reserve(self, shapes: int) -> float:
+        """Minutes, the last ones, in which finalists are confirmed and nothing new is planned; ``shapes`` are timed."""
         if self.minutes is None or self.ends_planning_only:
             return 0.0
-        return min(0.4 * self.minutes, max(1.0, 0.1 * self.minutes))
+        return min(0.4 * self.minutes, max(0.5 * (1 + shapes), 0.1 * self.minutes))
 
     @property
     def is_evaluation(self) -> bool:

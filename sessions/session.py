@@ -72,7 +72,7 @@ async def open_session(
         policy=options.policy,
         policy_options=options.policy_options | ({"inject": options.inject} if seed_kernels else {}),
         minutes=options.minutes,
-        reserve=options.reserve,
+        reserve=options.reserve(len(facts.timed)),
         idle=options.idle or None,
         target=options.target,
         against=options.against,

@@ -88,6 +88,9 @@ class NodeRow(SpeedupRow, frozen=True, kw_only=True):
     bottleneck: str | None = None
     summary: str | None = None
     seconds: float | None = None
+    background_load: float | None = None
+    """Share of the cores that others kept busy while the judge timed it, of several shapes the largest; None in older
+    events."""
 
 
 class MeasurementRow(Schema, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from ...schemas import (
     VerificationFailed,
 )
 from ...schemas.pool import BASELINE_NAMES
+from ...schemas.timing import LEAST_LOAD
 from . import (
     accelerator,
     accelerator_advice,
@@ -28,7 +29,7 @@ from . import (
     faults,
 )
 from .accelerator import DeviceLimits
-from .limits import LEAST_LOAD, Limits, advise, bottleneck
+from .limits import Limits, advise, bottleneck
 
 LIMITED_BY = "; limited by "
 """Between what was measured and its limit in a summary."""

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import Config, Finding, Interval, Timing
-from .limits import LEAST_LOAD, Limits
+from ...schemas.timing import LEAST_LOAD
+from .limits import Limits
 
 
 def of_limits(limits: Limits) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...graph.session_graph import SearchGraph
 from ...schemas import Advice, AdviceAction, Bottleneck, ProfileReport, SessionOpened
+from ...schemas.timing import LEAST_LOAD
 
 AT_FLOOR = 0.9
 """Roofline fraction above which only noise is left to win."""
@@ -32,9 +33,6 @@ checks a batch."""
 PAGE = 4096
 HUGE_PAGE = 2 << 20
 """Bytes; smaller outputs get none."""
-
-LEAST_LOAD = 0.2
-"""Share of the cores: others that took less change little."""
 
 LOOKUPS = ("bucketize", "searchsorted", "gather", "index", "embedding")
 TRANSCENDENTAL = ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softmax")

@@ -68,5 +68,5 @@ def _measured(step: Step) -> str:
         return f"[red]{escape(step.verdict.replace('_', ' '))}[/]"
     style = "green" if step.speedup.is_win else "yellow"
     against = NAMES.get(step.against, step.against)
-    sure = ", confirmed" if step.confirmed else ""
+    sure = ", confirmed" if step.confirmed else f", {step.doubts}" if step.doubts else ""
     return f"[{style}]{step.speedup.in_words}[/] [dim]against {escape(against)}{sure}[/]"

@@ -123,7 +123,8 @@ def best_text(graph: SearchGraph) -> Text:
     best = graph.best()
     if best is None:
         return Text("")
-    return Text(f"best {_speedup(best)}", style="bold green" if best.fitness > 1 else "yellow")
+    doubts = f", {best.doubts}" if best.doubts else ""
+    return Text(f"best {_speedup(best)}{doubts}", style="bold green" if best.fitness > 1 else "yellow")
 
 
 def _speedup(node: NodeRecord) -> str:
@@ -181,7 +182,7 @@ def _why(node: NodeRecord) -> str:
     if diagnosis is None:
         return ""
     if diagnosis.verdict is Verdict.correct:
-        return diagnosis.bottleneck.in_words
+        return "; ".join(filter(None, (diagnosis.bottleneck.in_words, node.doubts)))
     return next(iter(without_seeds(diagnosis.summary).splitlines()), "")
 
 

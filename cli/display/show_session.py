@@ -6,7 +6,7 @@ from rich.tree import Tree
 
 from ...schemas import user_names
 from ...store import NodeRow, SessionReport, SessionRow
-from .summary import count, outcome, speedup_text, times_text
+from .summary import count, doubts_text, outcome, speedup_text, times_text
 from .terminal import out, print_wide
 
 WRONG_WIDTH = 100
@@ -52,6 +52,7 @@ def _label(node: NodeRow, best: bool) -> Text:
         name.append(verdict, style="red")
         return name.append(f"  {lines[0][:WRONG_WIDTH]}" if lines else "", style="dim")
     name.append(_speedups(node), style="green" if _is_win(node) else "")
+    name.append(f"  {doubts}" if (doubts := doubts_text(node)) else "", style="yellow")
     if node.roofline_fraction is not None:
         name.append(f"  roofline {node.roofline_fraction:.0%}", style="dim")
     name.append(f"  {(node.bottleneck or '').replace('_', ' ')}", style="dim")

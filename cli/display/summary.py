@@ -12,6 +12,7 @@ from ...graph.tasks import INTERRUPTED
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
 from ...sessions.results import SearchResult, Speedup, seconds_text
+from ...store import NodeRow
 from .terminal import out, plain_table, print_wide
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
@@ -184,6 +185,14 @@ def speedup_text(median: float | None, low: float | None, high: float | None) ->
     if median is None or low is None or high is None:
         return ""
     return Interval(median=median, low=low, high=high).in_words
+
+
+def doubts_text(node: NodeRow) -> str:
+    """What speaks against the speedup of a node that was timed once; empty if nothing does."""
+    low, median, high = node.speedup_low, node.speedup, node.speedup_high
+    if node.confirmed or low is None or median is None or high is None:
+        return ""
+    return Interval(median=median, low=low, high=high).doubts(node.background_load or 0.0)
 
 
 def ratio_text(speedup: Speedup) -> str:

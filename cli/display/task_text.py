@@ -101,7 +101,8 @@ def _answer(answer: NodeAnswer) -> Iterator[str]:
         yield f"          {answer.summary}"
     if answer.speedup:
         against = NAMES.get(answer.against, answer.against)
-        yield f"speedup   {answer.speedup.in_words} against {against}  ({times_text(answer.times_ms)})"
+        doubts = f", {answer.doubts}" if answer.doubts else ""
+        yield f"speedup   {answer.speedup.in_words} against {against}{doubts}  ({times_text(answer.times_ms)})"
     yield from _evidence(answer)
     for finding in answer.findings:
         yield f"finding   {finding.name} {finding.value}: {finding.meaning}"
@@ -157,7 +158,8 @@ def print_leaderboard(board: Leaderboard) -> None:
         beside = place.ordinary_speedup or place.call_speedup
         numbers = [str(number or "") for number in (place.speedup, beside)[: 1 + has_ordinary]]
         verdict = ("confirmed" if place.confirmed else "correct") if place.speedup else place.verdict.replace("_", " ")
-        cells = (str(place.rank), place.task, place.author, verdict, *numbers, place.summary.partition("\n")[0])
+        what = "; ".join(filter(None, (place.doubts, place.summary.partition("\n")[0])))
+        cells = (str(place.rank), place.task, place.author, verdict, *numbers, what)
         table.add_row(*map(Text, cells), style="green" if place.win else "")
     print_wide(table)
     print_withdrawn(board.withdrawn)

@@ -20,9 +20,10 @@ PARTS = (
     "bridge",
     "modules",
     "comparing",
+    "../machine/background_load",
     "selfcheck",
 )
-"""The files beside this one whose code goes into every finished file, in this order."""
+"""The files, seen from this one, whose code goes into every finished file, in this order."""
 NOT_SUPPORTED = "NotSupported"
 """Class of a candidate that knows where it is right."""
 WIDTH = 110

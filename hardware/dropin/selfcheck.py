@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ..machine.background_load import BackgroundLoad
 from .bridge import derived
 from .comparing import IN_FP32, IN_TF32, copied, cotangents, error_of, mapped, rounding
 from .conditions import leaves
@@ -22,8 +23,17 @@ from .constructor import by_position, call_once, made_on
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
 CALLS = 3
-ROUNDS = 7
-ROUND_SECONDS = 0.1
+ROUNDS, FEWER_ROUNDS = 21, 7
+ROUND_SECONDS = 0.03
+LONG_SECONDS = 0.3
+"""Where a call of each takes longer in all, fewer rounds have to do."""
+OUTLYING = 1
+"""Rounds on either side that the spread of a ratio leaves out."""
+LEAST_LOAD = 0.2
+"""Share of the cores that is said to have been others'."""
+LARGEST_SPREAD = 2.0
+"""High end over low end of a ratio, beyond which it is said to be noise."""
+_AGAIN = "Run it again on an idle machine."
 MOST_FOLLOWED = 1 << 24
 """Elements of the inputs up to which gradients are checked."""
 
@@ -209,14 +219,23 @@ class Carried:
                 except Exception as error:  # noqa: BLE001 - a baseline that does not work here is left out, and said
                     missing[name] = f"{type(error).__name__}: {error}".splitlines()[0]
                     del calls[name]
-            counts = {name: max(1, int(ROUND_SECONDS / self._seconds(call, inputs, 1))) for name, call in calls.items()}
+            took = {name: self._seconds(call, inputs, 1) for name, call in calls.items()}
+            counts = {name: max(1, int(ROUND_SECONDS / seconds)) for name, seconds in took.items()}
+            last = ROUNDS if sum(took.values()) < LONG_SECONDS else FEWER_ROUNDS
             rounds: dict[str, list[float]] = {name: [] for name in calls}
-            for number in range(ROUNDS):
-                say(f"timing shape {shape}: round {number + 1} of {ROUNDS}")
-                for name, call in calls.items():
-                    rounds[name].append(self._seconds(call, inputs, counts[name]) * 1000)
-        medians = {name: statistics.median(samples) for name, samples in rounds.items()}
-        return {"times_ms": medians, "rounds_ms": rounds, **({"not_timed": missing} if missing else {})}
+            order, load = list(calls), BackgroundLoad([])
+            for number in range(last):
+                say(f"timing shape {shape}: round {number + 1} of {last}")
+                for name in order:
+                    rounds[name].append(self._seconds(calls[name], inputs, counts[name]) * 1000)
+                order.append(order.pop(0))  # Nobody is always behind the same one.
+        return {
+            "times_ms": {name: statistics.median(samples) for name, samples in rounds.items()},
+            "speedups": speedups(rounds),
+            "background_load": load.share(),
+            "rounds_ms": rounds,
+            **({"not_timed": missing} if missing else {}),
+        }
 
     def _seconds(self, call: Callable[..., Any], inputs: list[Any], count: int) -> float:
         """Wall clock of one call, of ``count`` in a row."""
@@ -228,6 +247,19 @@ class Carried:
         if self.device == "cuda":
             torch.cuda.synchronize()
         return (time.perf_counter() - began) / count
+
+
+def speedups(rounds: dict[str, list[float]]) -> dict[str, dict[str, float]]:
+    """By baseline: the median of the ratios of every round, and the ends of all of them but the outlying ones."""
+    ratios = {
+        name: sorted(other / own for other, own in zip(samples, rounds["kernel"], strict=True))
+        for name, samples in rounds.items()
+        if name != "kernel" and "kernel" in rounds
+    }
+    return {
+        name: {"median": statistics.median(each), "low": each[OUTLYING], "high": each[-1 - OUTLYING]}
+        for name, each in ratios.items()
+    }
 
 
 def say(step: str) -> None:
@@ -297,11 +329,27 @@ def _by_whom(report: dict[str, Any], file: dict[str, Any]) -> str:
 
 
 def _times_in_words(report: dict[str, Any]) -> Iterator[str]:
-    times = report.get("times_ms", {})
-    for name, median in times.items():
-        ratio = f"  {median / times['kernel']:.2f}x" if name != "kernel" and "kernel" in times else ""
+    ratios = report.get("speedups", {})
+    for name, median in report.get("times_ms", {}).items():
+        ratio = ""
+        if name in ratios:
+            ratio = "  {median:.2f}x ({low:.2f} to {high:.2f} in ".format(**ratios[name])
+            rounds = len(report["rounds_ms"][name])
+            ratio += f"{rounds - 2 * OUTLYING} of {rounds} rounds)"
         yield f"{_label(name):13} {median:.4f} ms{ratio}"
     yield from (f"{_label(name):13} not timed: {why}" for name, why in report.get("not_timed", {}).items())
+    if report.get("background_load", 0.0) >= LEAST_LOAD:
+        load = f"Other work kept {report['background_load']:.0%} of the cores busy meanwhile"
+        yield f"{load}: these ratios say little. {_AGAIN}"
+    elif any(each["high"] > LARGEST_SPREAD * each["low"] for each in ratios.values()):
+        yield f"The rounds differ by more than a factor of two: these ratios say little. {_AGAIN}"
+
+
+def _measured_in_words(description: str) -> Iterator[str]:
+    """What the search measured of the kernel, as the file's description has it."""
+    _, *measured = inspect.cleandoc(description).partition("\n\nUse: ")[0].split("\n\n")
+    if measured:
+        yield from ("", "These times are a quick check. The search measured more carefully:", "\n\n".join(measured), "")
 
 
 def _label(name: str) -> str:
@@ -324,5 +372,6 @@ def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     for shape, timed in report.get("shapes", {"": report}).items():
         lines += [f"At shape {shape}:"] if shape else []
         lines += _times_in_words(timed)
+    lines += _measured_in_words(file["__doc__"]) if times else []
     lines.append("It agrees with its reference." if report["correct"] else "It does NOT agree with its reference.")
     return "\n".join(lines) + "\n"

@@ -16,6 +16,8 @@ _SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file 
 _WALLS = "; a judged process starts no program and writes in its own folder alone: compile while the file is imported"
 _MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError|out of memory")
 
+FILLS = ("nan", *(str(2**bits - 1) for bits in (8, 15, 16, 31, 32, 63, 64)))
+"""What torch fills fresh memory with, as evidence has it; of int8 it is malloc's byte, too."""
 MOST_CHARACTERS = 16_000
 """Of what a verdict quotes."""
 
@@ -75,7 +77,8 @@ def explain_numbers(result: Compared, labels: Sequence[str] = ()) -> str:
     message = f"{name}{subscript(result.element)} is {result.got}"
     message += f", expected {result.expected}"
     if result.error >= UNMEASURABLE:
-        return message
+        many = f", one of {result.finite} elements that are finite where the reference is not"
+        return message + many * (result.finite > 1)
     own = f"the reference's own is {result.reference_error:.3g}"
     return f"{message}: error {result.error:.3g}, allowed {result.bound:.3g} ({own})"
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from ...schemas import CompileReport, Problem, Verdict, VerifyReport
+from ...schemas import FINITE, CompileReport, Problem, Verdict, VerifyReport
 from ..machine.lease import Share
 from .judgement import Judged
 from .launcher import Launcher
@@ -56,6 +56,8 @@ async def verify(
         if not further:
             break
         limits = (*limits, further)
+    if host.finite_inputs:
+        limits = (*limits, FINITE)
     return VerifyReport(
         verdict=verdict,
         isolation=worker.isolation,

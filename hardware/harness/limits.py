@@ -4,7 +4,8 @@ A file in KernelBench's format makes its inputs in one way, and kernels publishe
 there, and a maximum of two numbers that forgets NaN. Such a kernel answers the question that the file asks. So what it
 gets wrong on other layouts, or on numbers that are not finite, limits it and does not convict it: the verdict says
 where it is right. The finished file gives other layouts to the reference. A problem that names several shapes, or is a
-function, asks for all inputs.
+function, asks for all inputs; but where it sets ``finite_inputs``, no candidate is called on others
+(:mod:`.reference.validity`), and every one has that limit.
 """
 
 from math import isfinite, prod
@@ -12,7 +13,7 @@ from math import isfinite, prod
 from ...schemas import CONTIGUOUS, FINITE, Problem, ProblemFormat, Verdict
 from ..processes.arguments import TensorSpec, specs_of
 from .inputs.case import Case
-from .inputs.variants import STRIDED, allows_nonfinite, parts
+from .inputs.variants import SPECIAL, STRIDED, allows_nonfinite, parts
 from .judgement import Judged
 from .reference_process import ReferenceProcess
 
@@ -47,6 +48,14 @@ def further_limit(case: Case, limits: tuple[str, ...]) -> str:
     if CONTIGUOUS not in limits and STRIDED in parts(case.kind):
         return CONTIGUOUS
     return FINITE if FINITE not in limits and allows_nonfinite(case.kind) else ""
+
+
+def way_out(case: Case, expected: str) -> list[str]:
+    """What the user may declare, if that makes the failure on ``case`` none; ``expected`` as in the evidence."""
+    only_special = {*parts(case.kind)} <= {*SPECIAL} or not _is_finite(expected)
+    if not allows_nonfinite(case.kind) or not only_special:
+        return []
+    return ["if its inputs are always finite, set `finite_inputs = True` in the problem file"]
 
 
 def _is_finite(text: str) -> bool:

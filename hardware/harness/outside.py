@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from ...schemas import Counters, Evidence, Verdict
+from ..machine.background_load import BackgroundLoad
 from ..processes.messages import Done, Failure
 from ..profilers import CounterSession
 from .inputs.case import Case
@@ -20,7 +21,6 @@ from .process_checks import ProcessChecks, must_be_right_when_timed, start_count
 from .redraws import NARROW
 from .state_verification import check_form as check_form_of_state
 from .timing import interleaved
-from .timing.background_load import BackgroundLoad
 from .timing.batch_timing import implementation
 from .timing.interleaved import Implementation, Part, Plan, Spent
 from .timing.one_by_one import time_one_by_one

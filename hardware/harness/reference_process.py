@@ -70,8 +70,8 @@ class ReferenceProcess:
         self.setup_file: int | None = None
         self.large: bool | None = None
         """Whether the memory holds one candidate at a time; None until :meth:`prepare` has found out."""
-        self.backward = False
-        """Whether the problem asks for the backward pass, too; known once it is open."""
+        self.backward = self.finite_inputs = False
+        """Whether the problem asks for the backward pass, and says that inputs are finite; known once it is open."""
         self.roles: dict[str, str] = {}
         """Of the module's parameters and buffers; known likewise."""
 
@@ -380,7 +380,8 @@ class ReferenceProcess:
         timed, others = opened.shapes[: opened.timed], opened.shapes[opened.timed :]
         shapes = [shape for shape in timed for _ in range(MAIN_SEEDS)]
         shapes += [shape for shape in others for _ in range(OTHER_SEEDS)]
-        self.backward, self._sizes, self.roles = opened.backward, opened.sizes, opened.roles
+        self.backward, self.finite_inputs = opened.backward, opened.finite_inputs
+        self._sizes, self.roles = opened.sizes, opened.roles
         if not self._plan:
             self._own = len(shapes)
             self._finals = {shape: self._own + place for place, shape in enumerate(timed)}

@@ -7,6 +7,7 @@ from statistics import median
 import msgspec
 
 from ...schemas import Counters, HarnessError, Verdict
+from ..machine.background_load import BackgroundLoad
 from ..processes.messages import Done
 from ..profilers import CounterSession
 from . import fresh_data
@@ -18,7 +19,6 @@ from .messages.timing import Time, Timed, Upload
 from .process_checks import ProcessChecks, must_be_right_when_timed, start_counting
 from .redraws import NARROW
 from .timing import clocks, interleaved
-from .timing.background_load import BackgroundLoad
 from .timing.clocks import Batch, ClockResult
 from .timing.idle_check import IdleCheck, until_idle
 from .timing.interleaved import Implementation, Part, Plan

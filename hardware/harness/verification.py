@@ -18,7 +18,7 @@ from .gradient_verification import check_gradients
 from .inputs.case import Case
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, explain_numbers, judged, wrong
-from .limits import further_limit
+from .limits import further_limit, way_out
 from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import ReferenceProcess
@@ -166,6 +166,7 @@ class Verification:
             yield words
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
+            words += way_out(case, error.evidence.expected)
             evidence = replace(error.evidence, message=f"{error.evidence.message} ({'; '.join(words)})", inputs=kind)
             raise Judged(error.verdict, evidence, limit=further_limit(case, self.untrusted.limits)) from None
 
@@ -335,7 +336,7 @@ class Verification:
             again = await self.host.compare(case, outputs, files[0])
         finally:
             wire.close_all(files)
-        return again.got != result.got or "nan" not in again.got
+        return again.got != result.got or again.got not in judgement.FILLS
 
     async def _dump(self, slot: int, case: Case) -> tuple[Dumped, list[int]]:
         dumped, files = await self.untrusted.ask(Dump(slot=slot), Dumped, case=case)

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from ...schemas import Problem, ProblemFacts, Timing
 from ..harness.inputs.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
 from ..harness.timing import interleaved
-from ..harness.timing.background_load import BackgroundLoad
 from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.interleaved import CANDIDATE, Part
 from ..harness.validation_process import is_large_call
 from ..languages import _triton_runtime, program_runs, triton
 from ..languages.program_runs import starts_programs
+from ..machine.background_load import BackgroundLoad
 from ..machine.lease import Lease
 from ..machine.slices import NO_LIMIT, in_slices
 from ..processes.fork_server import FORK_SERVERS, START_SECONDS, ForkServerError, Program

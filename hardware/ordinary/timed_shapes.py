@@ -60,7 +60,8 @@ class OrdinaryHosts:
         shapes: list[ShapeTiming] = []
         for shape, host in zip(self._timed, self._hosts, strict=True):
             try:
-                timing = await host.time(text, lease, effort, artifacts, absent)
+                share = effort.for_next(len(self._hosts) - len(shapes))
+                timing = await host.time(text, lease, share, artifacts, absent)
             except Missing as missing:
                 raise Missing(f"at shape {shape.name}: {missing}" if len(self._hosts) > 1 else str(missing)) from None
             shapes.append(ShapeTiming(shape=shape.name, weight=shape.weight or 1.0, timing=timing))

@@ -12,7 +12,7 @@ from .neighbours import bundled, names_from_stars, refuse_neighbours
 from .parsing import parse
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
-OPTIONAL_NAMES = ("backward", "tolerance", "published_tolerance")
+OPTIONAL_NAMES = ("backward", "finite_inputs", "tolerance", "published_tolerance")
 """What a problem of functions may set beside them, and may misspell: `times` is no misspelled `timed`."""
 KERNELBENCH_NAMES = ("Model", "get_inputs")
 _BOTH = "`Model`, an nn.Module, and get_inputs() (and get_init_inputs() where its constructor takes arguments)"

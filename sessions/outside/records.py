@@ -63,6 +63,8 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     """By the judge; on an accelerator on the device."""
     noisy: bool = False
     """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
+    doubts: str = ""
+    """What speaks against it where it was timed once: a background load, a wide interval."""
     against: str = ""
     """Baseline of ``speedup``: the fastest by the judge, unless the session names one."""
     ordinary_speedup: Interval | None = None
@@ -218,6 +220,8 @@ class Place(Schema, frozen=True, kw_only=True):
     """By the judge; on an accelerator on the device."""
     noisy: bool
     """Whether ``speedup`` is too noisy to tell."""
+    doubts: str
+    """What speaks against it where it was timed once: a background load, a wide interval; empty if nothing does."""
     ordinary_speedup: Interval | None
     """Of a finalist: in ordinary processes; null on an accelerator."""
     call_speedup: Interval | None

@@ -80,6 +80,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         summary=without_seeds(diagnosis.summary) if diagnosis else _without_verdict(graph, state),
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
+        doubts=record.doubts if diagnosis else "",
         against=diagnosis.against if diagnosis else "",
         **_beside(graph, diagnosis),
         times_ms=dict(timing.median_ms) if timing else {},

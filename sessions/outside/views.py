@@ -230,6 +230,7 @@ def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
                 win=is_win(graph, record),
                 speedup=diagnosis.speedup,
                 noisy=is_noise(diagnosis.speedup),
+                doubts=record.doubts,
                 ordinary_speedup=diagnosis.ordinary if is_on_processor else None,
                 call_speedup=None if is_on_processor else diagnosis.ordinary,
                 confirmed=record.confirmation_diagnosis is not None,

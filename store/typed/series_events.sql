@@ -20,7 +20,8 @@ SELECT seq, session, pool, node, at_ns, worker,
     run.roofline.limit                        AS roofline_limit,
     if(one.name = 'candidate' AND NOT run.ordinary AND run.shape IS NULL, b.report.counters, NULL) AS counters,
     if(run.ordinary, NULL, b.report.isolation) AS isolation,
-    b.report.seconds                          AS seconds
+    b.report.seconds                          AS seconds,
+    run.background_load                       AS background_load -- of a mean of several shapes the largest
 FROM (
     SELECT *, list_aggregate(one.samples_ns, 'quantile_cont', [0.25, 0.5, 0.75]) AS quartiles
     FROM (
@@ -33,35 +34,39 @@ FROM (
                 SELECT *, unnest(list_concat(
                     [{'ordinary': false, 'shape': NULL::VARCHAR, 'shape_place': 0::BIGINT, 'best': timed.best,
                         'median_ms': timed.median_ms, 'speedup': timed.speedup, 'roofline': b.report.roofline,
-                        'series': timed.series},
+                        'series': timed.series, 'background_load': list_max(list_concat([timed.background_load],
+                            list_transform(timed.shapes, lambda point: point.timing.background_load)))},
                      {'ordinary': true, 'shape': NULL, 'shape_place': 0, 'best': usual.best,
                         'median_ms': usual.median_ms, 'speedup': usual.speedup, 'roofline': NULL,
-                        'series': usual.series}],
+                        'series': usual.series, 'background_load': list_max(list_concat([usual.background_load],
+                            list_transform(usual.shapes, lambda point: point.timing.background_load)))}],
                     list_transform(timed.shapes, lambda point, number: {'ordinary': false, 'shape': point.shape,
                         'shape_place': number, 'best': point.timing.best, 'median_ms': point.timing.median_ms,
-                        'speedup': point.timing.speedup, 'roofline': point.roofline, 'series': point.timing.series}),
+                        'speedup': point.timing.speedup, 'roofline': point.roofline, 'series': point.timing.series,
+                        'background_load': point.timing.background_load}),
                     list_transform(usual.shapes, lambda point, number: {'ordinary': true, 'shape': point.shape,
                         'shape_place': number, 'best': point.timing.best, 'median_ms': point.timing.median_ms,
-                        'speedup': point.timing.speedup, 'roofline': NULL, 'series': point.timing.series}))) AS run
+                        'speedup': point.timing.speedup, 'roofline': NULL, 'series': point.timing.series,
+                        'background_load': point.timing.background_load}))) AS run
                 FROM (
                     SELECT *, b.report.timing AS timed, b.report.ordinary AS usual
                     FROM (
                         SELECT *, json_transform(body, '{"confirmation": "BOOLEAN", "report": {
                             "verdict": "VARCHAR", "isolation": "VARCHAR", "seconds": "DOUBLE", "counters": "JSON",
                             "roofline": {"floor_ms": "DOUBLE", "fraction": "DOUBLE", "limit": "VARCHAR"},
-                            "timing": {"best": "VARCHAR", "median_ms": "MAP(VARCHAR, DOUBLE)",
+                            "timing": {"best": "VARCHAR", "background_load": "DOUBLE", "median_ms": "MAP(VARCHAR, DOUBLE)",
                                 "speedup": "MAP(VARCHAR, STRUCT(low DOUBLE, median DOUBLE, high DOUBLE))",
                                 "series": [{"name": "VARCHAR", "samples_ns": ["BIGINT"], "calls": "BIGINT"}],
                                 "shapes": [{"shape": "VARCHAR",
                                     "roofline": {"floor_ms": "DOUBLE", "fraction": "DOUBLE", "limit": "VARCHAR"},
-                                    "timing": {"best": "VARCHAR", "median_ms": "MAP(VARCHAR, DOUBLE)",
+                                    "timing": {"best": "VARCHAR", "background_load": "DOUBLE", "median_ms": "MAP(VARCHAR, DOUBLE)",
                                         "speedup": "MAP(VARCHAR, STRUCT(low DOUBLE, median DOUBLE, high DOUBLE))",
                                         "series": [{"name": "VARCHAR", "samples_ns": ["BIGINT"], "calls": "BIGINT"}]}}]},
-                            "ordinary": {"best": "VARCHAR", "median_ms": "MAP(VARCHAR, DOUBLE)",
+                            "ordinary": {"best": "VARCHAR", "background_load": "DOUBLE", "median_ms": "MAP(VARCHAR, DOUBLE)",
                                 "speedup": "MAP(VARCHAR, STRUCT(low DOUBLE, median DOUBLE, high DOUBLE))",
                                 "series": [{"name": "VARCHAR", "samples_ns": ["BIGINT"], "calls": "BIGINT"}],
                                 "shapes": [{"shape": "VARCHAR",
-                                    "timing": {"best": "VARCHAR", "median_ms": "MAP(VARCHAR, DOUBLE)",
+                                    "timing": {"best": "VARCHAR", "background_load": "DOUBLE", "median_ms": "MAP(VARCHAR, DOUBLE)",
                                         "speedup": "MAP(VARCHAR, STRUCT(low DOUBLE, median DOUBLE, high DOUBLE))",
                                         "series": [{"name": "VARCHAR", "samples_ns": ["BIGINT"], "calls": "BIGINT"}]}}]}}}') AS b
                         FROM events WHERE tag IN ('candidate.profiled.v1', 'candidate.profiling_failed.v1')

@@ -30,6 +30,7 @@
 --   call_high: high end of that interval
 --   call_against: name of the baseline that counts there
 --   over_eager: as speedup, against eager
+--   background_load: share of the cores that others kept busy while the judge timed it, of several shapes the largest
 --   roofline_fraction: floor of any implementation over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: the diagnosis in one sentence
@@ -67,6 +68,9 @@ WITH proposed AS (
 ), eager AS (
     SELECT session, node, arg_max(speedup, seq) AS speedup
     FROM series_events WHERE series = 'eager' AND shape IS NULL AND NOT ordinary GROUP BY session, node
+), loaded AS (
+    SELECT session, node, arg_max(background_load, seq) AS background_load
+    FROM series_events WHERE series = 'candidate' AND shape IS NULL AND NOT ordinary GROUP BY session, node
 )
 SELECT
     planned.session,
@@ -103,6 +107,7 @@ SELECT
     if(measure IS NULL, NULL, judged.ordinary_high)     AS call_high,
     if(measure IS NULL, NULL, judged.ordinary_against)  AS call_against,
     if(judged.verdict = 'correct', eager.speedup, NULL) AS over_eager,
+    loaded.background_load,
     judged.roofline_fraction,
     judged.bottleneck,
     judged.summary,
@@ -121,4 +126,5 @@ LEFT JOIN outside USING (session, node)
 LEFT JOIN reached USING (session, node)
 LEFT JOIN judged USING (session, node)
 LEFT JOIN eager USING (session, node)
+LEFT JOIN loaded USING (session, node)
 LEFT JOIN opened_events AS opened USING (session)

@@ -12,6 +12,7 @@ from kernelswarm.schemas import (
     MemoryOperator,
     NodePlanned,
     ProfileReport,
+    SessionClosed,
     Verdict,
 )
 from kernelswarm.sessions.finished_file import finished_file
@@ -50,6 +51,15 @@ def test_the_header_says_what_it_beats_in_ordinary_processes_first() -> None:
     assert ordinary < judged
     assert "faster than eager: 4.00x (3.92 to 4.08); 1 ms, not 4 ms" in lines[ordinary + 1]
     assert "faster than eager: 5.00x (4.90 to 5.10)" in lines[judged + 1]
+
+
+@pytest.mark.parametrize(("win", "line"), [(True, "A win: n001 is 4.00x."), (False, "No win found: n001 lost.")])
+def test_the_header_says_first_whether_it_is_a_win(win: bool, line: str) -> None:
+    graph = graph_of(report())
+    detail = line.removeprefix("A win: ").rstrip(".").replace("No win", "no win")
+    closed = SessionClosed(reason="budget", best="n001", win=win, detail=detail)
+    graph.apply(given.envelope_of(closed, index=9), closed)
+    assert finished_file(graph, "n001").splitlines()[2] == line
 
 
 def test_where_medians_say_something_else_than_the_ratio_the_header_says_why() -> None:

@@ -1,6 +1,7 @@
 """Baselines that join late: who was timed before is ranked beside who is compared with them, and finalists wait."""
 
 import asyncio
+import math
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from waiting import LIMIT_S
 import given
 from kernelswarm.agents.analyst.diagnose import diagnose
 from kernelswarm.agents.profiler import MOST_PATIENCE_S, SHARE_OF_TIME, Profiler, _effort
-from kernelswarm.agents.runtime import Work
+from kernelswarm.agents.runtime import Histories, Work, Worker
 from kernelswarm.agents.synthesizer.model.sections import outcome
 from kernelswarm.agents.synthesizer.request import attempt_of
 from kernelswarm.bus import Bus
@@ -188,6 +189,27 @@ def test_finalists_wait_until_they_must_be_confirmed(
     assert patience_s(event, *events, elapsed_s=elapsed_s, **opened) == pytest.approx(expected_s, abs=SLACK_S)
 
 
+LONG: "dict[str, object]" = dict(minutes=100.0, reserve=40.0)
+
+
+def test_a_pause_before_a_resume_takes_nothing_of_the_finalists_time() -> None:
+    """The session stood still for ten hours; its stop, with which their time begins, was said just now."""
+    graph = SearchGraph("s-test1")
+    stop = StopRequested(reason="minutes")
+    for event, ago_s in ((given.opened(**LONG), 36000.0), (stop, 3.0)):
+        graph.apply(given.envelope_of(event, at_ns=time.time_ns() - round(ago_s * 1e9)), event)
+    asked = _effort(Work(given.envelope_of(FINALIST, node="n001"), FINALIST, graph, 1))
+    assert asked.until - time.monotonic() == pytest.approx(30 * 40.0, abs=SLACK_S)
+
+
+def test_steps_share_the_time_that_is_left() -> None:
+    now = time.monotonic()
+    first = Effort(until=now + 1200.0).for_next(4)
+    assert first.until - now == pytest.approx(300.0, abs=SLACK_S) and not first.is_late
+    assert Effort().for_next(2).until == math.inf
+    assert Effort(until=now - 10.0).for_next(2).is_late
+
+
 def test_finalists_wait_for_what_a_win_is_measured_against() -> None:
     assert effort(FINALIST, against="compile").against == "compile"
 
@@ -211,6 +233,36 @@ class Patient:
         return True
 
 
+@pytest.mark.parametrize(
+    ("minutes", "shapes", "expected"),
+    [(2.0, 1, 0.8), (3.0, 1, 1.0), (3.0, 2, 1.2), (8.0, 2, 1.5), (8.0, 5, 3.0), (30.0, 2, 3.0)],
+)
+def test_finalists_have_more_time_where_more_shapes_are_timed(minutes: float, shapes: int, expected: float) -> None:
+    assert SearchOptions(minutes=minutes).reserve(shapes) == pytest.approx(expected)
+
+
+class Impatient(Patient):
+    """A device that says how much time the judge has for a finalist."""
+
+    left_s = math.inf
+
+    async def profile(self, *arguments: object, effort: Effort, **how: object) -> ProfileReport:
+        self.left_s = effort.until - time.monotonic()
+        return ProfileReport(verdict=Verdict.harness_error, isolation="")
+
+
+async def test_half_of_the_finalists_time_is_for_ordinary_processes(bus: Bus) -> None:
+    device, graph = Impatient(), SearchGraph("s-test1")
+    compiled = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler=""))
+    stop, now = StopRequested(reason="minutes"), time.time_ns()
+    for event, node in ((given.opened(**LONG), ""), (given.candidate(), "n001"), (compiled, "n001"), (stop, "")):
+        graph.apply(given.envelope_of(event, node=node, at_ns=now), event)
+    envelope = given.envelope_of(FINALIST, node="n001")
+    work = Work(envelope, FINALIST, graph, await bus.publish(envelope))
+    await asyncio.wait_for(Profiler(device, bus).handle(work), LIMIT_S)  # type: ignore[arg-type]
+    assert device.left_s == pytest.approx(15 * 40.0, abs=SLACK_S)
+
+
 async def test_a_session_that_is_asked_to_stop_hurries_a_finalist_that_waits(bus: Bus) -> None:
     device, graph = Patient(), SearchGraph("s-test1")
     compiled = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler=""))
@@ -224,6 +276,43 @@ async def test_a_session_that_is_asked_to_stop_hurries_a_finalist_that_waits(bus
     await bus.publish(given.envelope_of(StopRequested(reason=FINISHED), cause="user"))
     (answer,) = await asyncio.wait_for(handling, LIMIT_S)
     assert isinstance(answer.event, ProfilingFailed)
+
+
+class Ordered(Patient):
+    """A device that remembers whom it times, a finalist or not."""
+
+    def __init__(self) -> None:
+        self.finalists: list[bool] = []
+
+    async def install(self, *arguments: object) -> None:
+        """It has everything."""
+
+    async def profile(self, *arguments: object, thorough: bool, effort: Effort, **how: object) -> ProfileReport:
+        self.finalists.append(thorough)
+        return ProfileReport(verdict=Verdict.harness_error, isolation="")
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("minutes", [True, False]), ("target", [False, True])])
+async def test_once_time_is_nearly_over_a_finalist_goes_before_first_timings(
+    bus: Bus, reason: str, expected: list[bool]
+) -> None:
+    device = Ordered()
+    compiled = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler=""))
+    verified = CandidateVerified(report=VerifyReport(verdict=Verdict.correct, isolation="x"))
+    events: list[tuple[Event, str]] = [(given.opened(**LONG), "")]
+    events += [(event, node) for node in ("n001", "n002") for event in (given.candidate(), compiled)]
+    events += [(verified, "n002"), (StopRequested(reason=reason), ""), (FINALIST, "n001")]
+    await bus.publish_many(
+        [given.envelope_of(event, node=node, cause=str(index)) for index, (event, node) in enumerate(events)]
+    )
+    profiler = Profiler(device, bus)  # type: ignore[arg-type]
+    profiler.consumes = (CandidateVerified, ConfirmationPlanned)
+    worker = asyncio.create_task(Worker(profiler, bus, "cpu", Histories(bus), session="s-test1").run())
+    async with asyncio.timeout(LIMIT_S):
+        while len(device.finalists) < 2:  # noqa: ASYNC110 - it is a worker that gets on
+            await asyncio.sleep(0.05)
+    worker.cancel()
+    assert device.finalists == expected
 
 
 @pytest.mark.thorough

@@ -32,3 +32,18 @@ def test_what_says_nothing_is_gone_on_from_at_its_low_end():
     noise, finding = Interval(low=0.5, median=3.0, high=9.0), Interval(low=1.1, median=1.2, high=1.3)
     assert (noise.cautious, noise.brief) == (0.5, "too noisy (0.50 to 9.00)")
     assert (finding.cautious, finding.brief) == (1.2, "1.20x")
+
+
+@pytest.mark.parametrize(
+    ("low", "median", "high", "load", "shown"),
+    [
+        (3.64, 6.85, 12.91, 0.51, "timed once, beside a background load of 51% and with a wide interval"),
+        (3.64, 6.85, 12.91, 0.0, "timed once, with a wide interval"),
+        (1.5, 2.0, 2.5, 0.2, "timed once, beside a background load of 20%"),
+        (0.8, 1.2, 1.9, 0.1, ""),
+        (0.1, 1.0, 9.0, 0.9, ""),
+    ],
+    ids=["both", "wide", "load", "neither", "noise"],
+)
+def test_what_speaks_against_a_ratio_that_was_timed_once(low, median, high, load, shown):
+    assert Interval(low=low, median=median, high=high).doubts(load) == shown

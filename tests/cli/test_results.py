@@ -209,6 +209,17 @@ def test_the_graph_shows_both_and_a_win_needs_both() -> None:
     assert any(span.style == "green" for span in won.spans) and not any(span.style == "green" for span in label.spans)  # type: ignore[union-attr]
 
 
+def test_the_graph_says_what_speaks_against_a_speedup_that_was_timed_once() -> None:
+    node = NodeRow(
+        session="s", node="n001", number=1, parent="", intent="draft", memory="", state="profiled", confirmed=False,
+        at="", verdict="correct", speedup=6.85, speedup_low=3.64, speedup_high=12.91, background_load=0.51,
+    )  # fmt: skip
+    doubts = "timed once, beside a background load of 51% and with a wide interval"
+    assert f"6.85x (3.64 to 12.91)  {doubts}" in str(graph((node,), "n001").children[0].label)
+    confirmed = msgspec.structs.replace(node, confirmed=True)
+    assert "timed once" not in str(graph((confirmed,), "n001").children[0].label)
+
+
 # An accelerator has two numbers.
 
 DEVICE = Ordinary(

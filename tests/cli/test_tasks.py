@@ -23,6 +23,7 @@ from kernelswarm.schemas import (
     FINISHED,
     OUTSIDE,
     BaselinesMeasured,
+    CandidateProfiled,
     ClaimRequested,
     Event,
     InputError,
@@ -30,6 +31,7 @@ from kernelswarm.schemas import (
     Interval,
     MemoryOperator,
     NodePlanned,
+    ProfileReport,
     SessionClosed,
     StopRequested,
     SynthesisFailed,
@@ -307,6 +309,23 @@ def test_a_leaderboard_has_a_row_for_each_candidate(graph: SearchGraph, capsys: 
     task_text.print_leaderboard(views.leaderboard(graph))
     text = capsys.readouterr().out
     assert "s-test1/n001" in text and "1.40x" in text and "s-test1/n002" not in text
+
+
+def test_what_speaks_against_a_speedup_stands_beside_it(graph: SearchGraph, capsys: pytest.CaptureFixture[str]) -> None:
+    timing = msgspec.structs.replace(given.against_all(1.0, eager=1.4), background_load=0.5)
+    report = ProfileReport(verdict=Verdict.correct, isolation="x", timing=timing)
+    event = CandidateProfiled(report=report)
+    graph.apply(given.envelope_of(event, node="n001", index=9), event)
+    (place,) = views.leaderboard(graph).places
+    answer = verdicts.node_answer(graph, "n001")
+    assert place.doubts == answer.doubts == "timed once, beside a background load of 50%"
+    task_text.print_leaderboard(views.leaderboard(graph))
+    task_text.print_answer(answer)
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"{place.doubts}; as measured" in text and f"against torch.compile, {place.doubts}" in text
+
+    graph.nodes["n001"].confirmation_diagnosis = graph.nodes["n001"].diagnosis
+    assert not views.leaderboard(graph).places[0].doubts, "it was timed again"
 
 
 @pytest.mark.parametrize(

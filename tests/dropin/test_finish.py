@@ -283,6 +283,7 @@ def test_as_a_program_it_checks_and_times_itself(tmp_path: Path) -> None:
     assert {check["what"] for check in report["checks"]} >= {"output 0", "gradient 0", "gradient 1"}
     assert {check["shape"] for check in report["checks"]} == {"main", "other"}
     assert {"eager", "kernel"} <= set(report["times_ms"])
+    assert report["speedups"]["eager"].keys() == {"median", "low", "high"} and 0 <= report["background_load"] <= 1
 
 
 def test_as_a_program_it_says_what_is_wrong(tmp_path: Path) -> None:

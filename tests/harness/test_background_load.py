@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from kernelswarm.hardware.harness.timing.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.timing.interleaved import CANDIDATE, Part, result, spread_of
+from kernelswarm.hardware.machine.background_load import BackgroundLoad
 from kernelswarm.schemas import Series
 
 BUSY = "while True: pass"

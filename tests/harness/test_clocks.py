@@ -13,7 +13,6 @@ import pytest
 from kernelswarm.hardware.harness.judgement import Judged
 from kernelswarm.hardware.harness.messages.timing import Time, Timed
 from kernelswarm.hardware.harness.self_timed import SelfTimed
-from kernelswarm.hardware.harness.timing.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.timing.clocks import (
     CHECK_NS,
     CLOCK_TRIES,
@@ -24,6 +23,7 @@ from kernelswarm.hardware.harness.timing.clocks import (
     CrossCheckTally,
     work_ns,
 )
+from kernelswarm.hardware.machine.background_load import BackgroundLoad
 
 BUSY = "while True: pass"
 

@@ -1,5 +1,6 @@
 """A problem that names one call: a kernel is judged on that call, and its file leaves other ones to the reference."""
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.sources.problem_files import load_problem
-from kernelswarm.schemas import CONTIGUOUS, FINITE, Verdict, VerifyReport, limits_text
+from kernelswarm.schemas import CONTIGUOUS, FINITE, ProblemError, Verdict, VerifyReport, limits_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -139,3 +140,102 @@ async def test_inputs_that_are_not_contiguous_are_no_limit(device: Device, tmp_p
 
 async def test_limits_are_a_sentence() -> None:
     assert limits_text((CONTIGUOUS, FINITE)).startswith("right only for contiguous inputs: as a drop-in it leaves")
+
+
+LOSS = """
+import torch
+import torch.nn.functional as F
+
+shapes = {"main": dict(rows=64, cols=96), "odd": dict(rows=33, cols=7)}
+backward = True
+
+def inputs(generator, rows, cols):
+    return [torch.randn(rows, cols, generator=generator) * 3, torch.randint(0, 2, (rows, cols), generator=generator)]
+
+def reference(x, target):
+    p, t = torch.sigmoid(x), target.to(x.dtype)
+    loss = F.binary_cross_entropy_with_logits(x, t, reduction="none")
+    return (loss * (1 - (p * t + (1 - p) * (1 - t)))).mean()
+"""
+STABLE = """
+import torch
+import torch.nn.functional as F
+
+def kernel(x, target):
+    z = torch.where(target == 1, x, -x)
+    return (F.softplus(-z) * torch.sigmoid(-z)).mean()
+"""
+FINITE_INPUTS = LOSS.replace("backward = True", "backward = True\nfinite_inputs = True")
+
+
+async def test_zero_where_the_reference_gives_nan_is_not_unwritten(device: Device, tmp_path: Path) -> None:
+    """A gradient of a stable form: the numbers are there, and the evidence says what they are."""
+    report, _ = await _verified(device, tmp_path, LOSS, STABLE)
+
+    assert report.verdict is Verdict.wrong_numbers and report.evidence is not None
+    message = report.evidence.message
+    assert report.evidence.expected == "nan" and report.evidence.inputs == "infinite"
+    assert "the gradient of x[" in message and "] is " in message and "expected nan" in message, message
+    assert "elements that are finite where the reference is not" in message and "never written" not in message
+    assert "on infinite inputs; if its inputs are always finite, set `finite_inputs = True`" in message
+
+
+async def test_a_problem_may_say_that_its_inputs_are_finite(device: Device, tmp_path: Path) -> None:
+    report, text = await _verified(device, tmp_path, FINITE_INPUTS, STABLE)
+
+    assert report.verdict is Verdict.correct and report.limits == (FINITE,), report.evidence
+    kinds = {case.inputs for case in report.cases}
+    assert not kinds & {"infinite", "nan"} and {"tiny", "heavy_tailed", "strided"} <= kinds
+    assert "finite_inputs = True" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("torch.sigmoid(-z))", "torch.sigmoid(-z)).where(z.abs() < 30, 0)"),
+        ("z = torch.where(target == 1, x, -x)", "z = torch.where(target == 1, x, -x) * 1.00001"),
+    ],
+    ids=["zero for large numbers", "a little off"],
+)
+async def test_wrong_on_finite_inputs_is_wrong_there(device: Device, tmp_path: Path, change: tuple[str, str]) -> None:
+    report, _ = await _verified(device, tmp_path, FINITE_INPUTS, STABLE.replace(*change))
+
+    assert report.verdict is Verdict.wrong_numbers, report
+
+
+async def test_denormal_numbers_are_judged_where_they_would_share_a_case_with_infinities(
+    device: Device, tmp_path: Path
+) -> None:
+    problem = "finite_inputs = True\n" + MODULE.replace("64, 96", "1024, 2048")
+
+    report, _ = await _verified(
+        device, tmp_path, problem, _module("y = torch.relu(x) * 2\n{pad}y[x.abs() < 1e-38] = 1")
+    )
+
+    assert report.verdict is Verdict.wrong_numbers and report.evidence is not None and report.evidence.inputs == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        ("finite_inputs = 1", "`finite_inputs` is a int; set it to True to have kernels judged on finite inputs alone"),
+        ("finite_inputs = True", "sets `finite_inputs`, but its input x has numbers that are not finite"),
+    ],
+)
+async def test_what_is_no_such_declaration_is_refused(
+    device: Device, tmp_path: Path, declared: str, message: str
+) -> None:
+    path = tmp_path / "problem.py"
+    drawn = "torch.randn(rows, cols, generator=generator)"
+    path.write_text(f"{declared}\n{FUNCTION.replace(drawn, drawn + '.log()')}")
+    with pytest.raises(ProblemError, match=re.escape(message)):
+        await device.validate_problem(load_problem(path))
+
+
+async def test_a_computed_largest_integer_is_not_unwritten(device: Device, tmp_path: Path) -> None:
+    problem = FUNCTION.replace("torch.relu(x) * 2", "x.argmax(-1)")
+    kernel = "import torch\n\ndef kernel(x):\n    y = x.argmax(-1)\n    y[3] = 2**63 - 1\n    return y\n"
+
+    report, _ = await _verified(device, tmp_path, problem, kernel)
+
+    assert report.verdict is Verdict.wrong_numbers, report.evidence

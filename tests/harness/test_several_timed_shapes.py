@@ -1,14 +1,17 @@
 """A problem may name several shapes that are timed: each is timed and judged on its own, the mean counts."""
 
 import math
+import time
 from pathlib import Path
 
 import pytest
 
+import given
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.harness.timing.several_shapes import baselines_of, timing_of
+from kernelswarm.hardware.ordinary.timed_shapes import OrdinaryHosts
 from kernelswarm.schemas import (
     BaselineReport,
     BaselineStatus,
@@ -51,6 +54,24 @@ FREE = (
     "    return right if calls[0] <= 2 else kept[0].clone()\n"
 )
 """From the third call of a process on the second timed shape gets an old answer."""
+
+
+class OneShape:
+    """Ordinary processes at one shape, which say how much time they have."""
+
+    missing: dict[str, str] = {}
+
+    async def time(self, text: str, lease: object, effort: Effort, *others: object) -> Timing:
+        self.left_s = effort.until - time.monotonic()
+        return given.against_all(1.0, eager=2.0)
+
+
+async def test_a_shape_has_its_share_of_the_time_that_is_left(softmax: Problem, device: Device) -> None:
+    facts = await device.validate_problem(softmax)
+    hosts = OrdinaryHosts(None, softmax, facts)  # type: ignore[arg-type]
+    shapes = hosts._hosts[:] = [OneShape(), OneShape()]  # type: ignore[list-item]
+    await hosts.time("", None, Effort(until=time.monotonic() + 1000.0))  # type: ignore[arg-type]
+    assert [host.left_s for host in shapes] == pytest.approx([500.0, 1000.0], rel=0.1)
 
 
 @pytest.fixture(scope="module")

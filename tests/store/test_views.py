@@ -11,7 +11,7 @@ from story import BEGIN_NS, Story, story, wire
 from given import against_all, candidate, diagnosed, opened, profile
 from given import interval as interval_of
 from given import pool as given_pool
-from kernelswarm.schemas import CandidateProfiled, Intent, Origin, SessionClosed
+from kernelswarm.schemas import CandidateProfiled, Intent, Origin, SessionClosed, ShapeTiming
 from kernelswarm.store import Log, Table, log_path, run_sql
 from kernelswarm.store.views import VIEWS
 
@@ -226,6 +226,20 @@ def timed_twice() -> list:
     closed = SessionClosed(reason="budget", best="n1", win=True, speedup=interval, against="compile")
     history.say(msgspec.structs.replace(closed, judged=interval_of(2.0), judged_against="compile"))
     return history.envelopes
+
+
+async def test_nodes_have_the_load_beside_which_the_judge_timed_them(ask: Callable) -> None:
+    history = Story()
+    history.open()
+    for node, number, loads in (("n1", 1, (0.25,)), ("n2", 2, (0.0, 0.125, 0.5))):
+        history.plan(node, "", number, Intent.draft)
+        history.propose(node)
+        first, *others = [msgspec.structs.replace(against_all(1.0, eager=1.5), background_load=load) for load in loads]
+        shapes = tuple(ShapeTiming(shape=str(at), weight=1.0, timing=timing) for at, timing in enumerate(others))
+        report = msgspec.structs.replace(profile(1.0), timing=msgspec.structs.replace(first, shapes=shapes))
+        history.say(CandidateProfiled(report=report), node=node, agent="profiler")
+    rows = await ask(history.envelopes, "SELECT node, background_load FROM nodes ORDER BY node")
+    assert [tuple(row.values()) for row in rows] == [("n1", 0.25), ("n2", 0.5)]
 
 
 async def test_nodes_timed_in_ordinary_processes(ask: Callable) -> None:

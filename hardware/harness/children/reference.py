@@ -94,11 +94,15 @@ class _Reference:
                 timed=max(1, len(reference.timed)),
                 backward=reference.backward,
                 sizes=reference.sizes,
+                finite_inputs=reference.finite_inputs,
             )
         packed, file = values.pack(setup)
-        member_roles = roles(self._reference.module)
         return Opened(
-            shapes=self._reference.shapes, setup=packed, backward=self._reference.backward, roles=member_roles
+            shapes=self._reference.shapes,
+            setup=packed,
+            backward=self._reference.backward,
+            roles=roles(self._reference.module),
+            finite_inputs=self._reference.finite_inputs,
         ), (file,)
 
     def draw(self, command: Draw, descriptors: list[int]) -> tuple[Drawn, Sequence[int]]:

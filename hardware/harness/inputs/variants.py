@@ -93,8 +93,8 @@ def in_words(variant: str) -> str:
 
 def instead_of(variant: str) -> tuple[str, ...]:
     """What replaces ``variant`` where it is invalid: of blocks it may be one alone."""
-    if variant == ALL:
-        return (BOTH,)
+    if variant in (ALL, SPARSE_CHANGES):
+        return (BOTH if variant == ALL else "tiny",)
     return blocks(variant) if len(blocks(variant)) > 1 else ()
 
 

@@ -153,6 +153,8 @@ class Opened(Schema, frozen=True, kw_only=True, tag="opened"):
     """The sizes of every shape that has some: what :mod:`..inputs.held_out` may make others of."""
     roles: dict[str, str] = {}
     """Of the module's parameters and buffers, by qualified name."""
+    finite_inputs: bool = False
+    """Whether the problem says that its inputs are finite: candidates are judged on no others."""
 
 
 class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
@@ -236,7 +238,9 @@ class Compared(Schema, frozen=True, kw_only=True, tag="compared"):
     expected: str = ""
     got: str = ""
     unwritten: int = 0
-    """Elements that hold exactly the pattern of fresh memory."""
+    """Wrong elements that hold exactly the pattern of fresh memory; 0 if the worst is none of them."""
+    finite: int = 0
+    """Wrong elements that are finite where the right ones are not."""
     published: bool | None = None
     """As :attr:`.CaseResult.published`, of all outputs."""
 

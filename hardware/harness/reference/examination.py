@@ -30,6 +30,7 @@ from .effects import CALLS, Called, called, facts_of, names_of
 from .needed import needed_bytes
 from .problem import ReferenceProblem, open_reference
 from .targets import targets_of
+from .user_values import check_finite
 from .validity import InputVariants, InvalidVariant, Usual, elsewhere, is_slow, usual
 from .weights import variance_exponents
 from .wrong_answers import distances, farthest, ignores_inputs, passing
@@ -379,6 +380,8 @@ def drawn(reference: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
                 "on the cpu"
             )
         _check_value(problem, reference, index, value)
+    if reference.finite_inputs:
+        check_finite(inputs, reference.signature, problem)
     return inputs
 
 

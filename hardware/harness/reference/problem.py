@@ -46,8 +46,10 @@ class ReferenceProblem:
 
     def _take(self, forward: Callable[..., Any], named: Callable[..., Any], module: types.ModuleType) -> None:
         """Take ``forward``, whose parameters ``named`` has, and what the file says beside it."""
-        self.backward = _asks_for_backward(self._problem, module)
+        self.backward = _flag(self._problem, module, "backward", "have gradients judged")
         """Whether it asks for the backward pass, too."""
+        self.finite_inputs = _flag(self._problem, module, "finite_inputs", "have kernels judged on finite inputs alone")
+        """Whether it says that its inputs are finite."""
         self.forward = forward
         """The forward pass alone."""
         self.call = self._passes(forward)
@@ -306,12 +308,10 @@ def _rounded(inputs: list[Any], rounding: Rounding) -> list[Any]:
     return rounded
 
 
-def _asks_for_backward(problem: Open, module: types.ModuleType) -> bool:
-    flag = getattr(module, "backward", False)
+def _flag(problem: Open, module: types.ModuleType, name: str, purpose: str) -> bool:
+    flag = getattr(module, name, False)
     if not isinstance(flag, bool):
-        raise Refused(
-            f"{problem.name}.py: `backward` is a {type(flag).__name__}; set it to True to have gradients judged"
-        )
+        raise Refused(f"{problem.name}.py: `{name}` is a {type(flag).__name__}; set it to True to {purpose}")
     return flag
 
 

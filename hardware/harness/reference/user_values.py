@@ -49,3 +49,19 @@ def explained(refused: Refused, problem: Open, failure: str) -> Refused:
             log=refused.log,
         )
     return Refused(f"{problem.name}.py {failure}: {refused}", log=refused.log)
+
+
+def check_finite(inputs: Sequence[Any], names: Sequence[str], problem: Open) -> None:
+    """That inputs which a problem says are finite are so.
+
+    Raises:
+        Refused: they are not.
+    """
+    for index, value in enumerate(inputs):
+        numbers = [tensor for tensor in values.tensors_of(value) if tensor.is_floating_point()]
+        if not all(values.all_finite(tensor.reshape(-1)) for tensor in numbers):
+            name = names[index] if index < len(names) else str(index)
+            raise Refused(
+                f"{problem.name}.py sets `finite_inputs`, but its input {name} has numbers that are not finite; "
+                "leave the line out, or draw others"
+            )

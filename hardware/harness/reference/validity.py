@@ -37,6 +37,7 @@ SLOW_SECONDS = 10.0
 TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s there"
 
 
+FINITE_ALONE = "the problem sets `finite_inputs`"
 TIES = "it hangs on the order of equal numbers or nearly equal ones, which is not defined (as in topk)"
 DRAWS = 4
 """How often inputs of a variant are drawn before it counts as invalid."""
@@ -86,6 +87,8 @@ def changed(
     Raises:
         InvalidVariant: candidates cannot be checked on that, or on none of the draws.
     """
+    if reference.finite_inputs and allows_nonfinite(variant):
+        raise InvalidVariant(FINITE_ALONE)
     drawn_from = seed
     for attempt in range(1, draws):
         # What they are made from goes at once: of large inputs the device's memory holds few.

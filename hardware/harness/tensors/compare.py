@@ -117,7 +117,6 @@ class Target(RightAnswer):
             reference_error=self.reference_error,
             bound=bound,
             output=index,
-            unwritten=0 if ok else sum(untouched(chunk) for chunk in self.read(file, position)),
         )
         return (result if ok else self._with_worst(result, file, position, worst_index)), self.after(position)
 
@@ -141,6 +140,9 @@ class Target(RightAnswer):
         per_element = 2 if self._dtype.is_complex else 1
         width = self._dtype.itemsize // per_element
         got = self._decode(file.few(position + worst_index * width, width))
+        # Elements that nobody wrote are the reason only if the worst is among them.
+        unwritten, finite = self._wrong_elements(file, position, result.bound)
+        is_unwritten = bool(untouched(got).any())
         return Compared(
             ok=False,
             error=result.error,
@@ -150,8 +152,21 @@ class Target(RightAnswer):
             element=unravel(worst_index // per_element, self.shape),
             expected=text_of(self._oracle[worst_index]),
             got=text_of(got[0]) if got.numel() else "nothing",
-            unwritten=result.unwritten,
+            unwritten=unwritten if is_unwritten else 0,
+            finite=finite,
         )
+
+    def _wrong_elements(self, file: Written, position: int, bound: float) -> tuple[int, int]:
+        """How many wrong elements are as fresh memory is, and how many are finite where the right ones are not."""
+        begin = unwritten = finite = 0
+        for chunk in self.read(file, position):
+            wrong = ~(self._errors(chunk, begin) <= bound)
+            unwritten += int((untouched(chunk) & wrong).count_nonzero())
+            if self._special is not None:
+                right = self._oracle[begin : begin + chunk.numel()]
+                finite += int((wrong & chunk.isfinite() & ~right.isfinite()).count_nonzero())
+            begin += chunk.numel()
+        return unwritten, finite
 
     def read(self, file: Written, position: int) -> Iterator[torch.Tensor]:
         """What a candidate wrote at ``position``, in chunks of this output's dtype."""

@@ -78,16 +78,15 @@ def rms_of_finite(vector: torch.Tensor, size: int) -> tuple[float, bool]:
     return math.sqrt(total / count) if count else 0.0, count == vector.numel()
 
 
-def untouched(chunk: torch.Tensor) -> int:
-    """Elements that hold exactly what fresh memory was filled with: torch's own pattern, or malloc's byte."""
+def untouched(chunk: torch.Tensor) -> torch.Tensor:
+    """Which elements hold exactly what fresh memory was filled with: torch's own pattern, or malloc's byte."""
     if chunk.dtype == torch.bool:
-        return 0
+        return torch.zeros_like(chunk)
     raw = chunk.contiguous().view(torch.uint8).reshape(chunk.numel(), -1)
     by_torch = torch.full((1,), math.nan if chunk.is_floating_point() else torch.iinfo(chunk.dtype).max).to(chunk.dtype)
     if not chunk.is_floating_point():
         by_torch = torch.full((1,), torch.iinfo(chunk.dtype).max, dtype=chunk.dtype)
-    filled = (raw == by_torch.view(torch.uint8).to(raw.device)).all(1) | (raw == 0x7F).all(1)
-    return int(filled.sum())
+    return (raw == by_torch.view(torch.uint8).to(raw.device)).all(1) | (raw == 0x7F).all(1)
 
 
 def unravel(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....schemas import Timing
 
@@ -35,6 +35,14 @@ class Effort:
     def is_late(self) -> bool:
         """Whether it has to come to an end."""
         return time.monotonic() > self.until
+
+    def for_next(self, steps: int) -> "Effort":
+        """For the next of so many ``steps`` that have to be done in time: its share of what is left :attr:`until` then.
+
+        Or the first shape took all of it, and the others and ordinary processes had none.
+        """
+        now = time.monotonic()
+        return replace(self, until=now + (self.until - now) / steps)
 
     def is_enough(self, processes: int, usual: int, seconds: float, timing: Callable[[], Timing]) -> bool:
         """Whether no process is begun after so many ``processes``, which took so many ``seconds``.
