@@ -133,9 +133,10 @@ def not_vectorised(graph: Any, tmp_path: Path) -> list[str]:
         (POOLS["apart"], (2, 4, 12, 14)),
         (lambda x: torch.minimum(torch.maximum(x, x * 2), F.relu(x) + x.clamp(-1, 1)), (64, 100)),
         (lambda x: torch.fmax(torch.fmin(x, x * 2), torch.fmin(x + 1, 3 - x)), (64, 100)),
+        (lambda x: (x * (x > 0)).sum(-1) / (x > 0).sum(-1), (64, 100)),
     ],
 )
-def test_several_extremes_in_one_loop_are_vectorised(
+def test_several_extremes_and_truth_values_in_one_loop_are_vectorised(
     function: Function, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     version = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
