@@ -137,6 +137,9 @@ def flags(settings: Settings) -> list[str]:
     options = []
     if settings.vector_bits:
         options.append(f"-mprefer-vector-width={settings.vector_bits}")
+    if settings.vector_bits == 512:
+        # GCC would clear accumulators with stores of half the width, whose loads wait until they are in the cache.
+        options.append("-fno-tree-loop-distribute-patterns")
     if settings.unroll:
         options.append("-funroll-loops")
     return options

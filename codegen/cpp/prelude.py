@@ -146,9 +146,14 @@ KS_INLINE int64_t ks_wrap_none(int64_t i, int64_t size, int64_t& bad) {
     "ks_fold": """\
 // Folds independent accumulators pairwise: vectorisable, and rounding errors grow with the logarithm only.
 template <int N, typename T, typename F> KS_INLINE T ks_fold(T (&a)[N], F combine) {
-  for (int width = N / 2; width > 0; width /= 2)
-    for (int l = 0; l < width; ++l) a[l] = combine(a[l], a[l + width]);
-  return a[0];
+  if constexpr (N == 1) {
+    return a[0];
+  } else {  // widths that are constants: GCC makes branches of a loop over them
+    T half[N / 2];
+    #pragma omp simd
+    for (int l = 0; l < N / 2; ++l) half[l] = combine(a[l], a[l + N / 2]);
+    return ks_fold(half, combine);
+  }
 }
 """,
     "ks_nan_max": """\

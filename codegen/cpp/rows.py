@@ -12,7 +12,7 @@ from ..lowering.online import OnlinePair, from_maxima, online_pairs
 from ..lowering.row_buffer import kept_values
 from .online import online_lines
 from .parallel import shares, team
-from .passes import CASCADE, PassWriter, after_all_rows, combine_text, start_value, store_line
+from .passes import CASCADE, PassWriter, after_all_rows, combine_text, fold_text, start_value, store_line
 from .passes_types import Item, Range, indent
 from .scope import FUNCTION, ROW, Scope, cname
 from .text import Needs, ctype, index_text
@@ -180,23 +180,20 @@ class _Rows:
         if a.op in ("argmax", "argmin"):
             lines.append(f"int64_t {name}_at[{lanes}] = {{0}};")
         if self.passes.cascades(a):
-            lines.append(f"double {name}_sum[{lanes}] = {{0}};")
+            lines.append(f"double {name}_sum = 0;")
         return lines
 
     def _fold(self, a: Accumulation) -> list[str]:
         name, wide = cname(a.name), self.acc_type[a.name]
         if a.op in ("argmax", "argmin"):
             return self._fold_position(a, name)
-        self.needs.helper("ks_fold")
         combine = combine_text(a, "y", "x", self.needs)
         if wide != ctype(a.dtype):
             combine = combine.replace(f"<{ctype(a.dtype)}>", f"<{wide}>")
-        lines, lanes = [], f"{name}_acc"
+        text = fold_text(f"{name}_acc", wide, combine, self.needs)
         if self.passes.cascades(a):
-            lines = [f"for (int l = 0; l < {self.settings.lanes}; ++l) {name}_sum[l] += {lanes}[l];"]
-            wide, lanes = "double", f"{name}_sum"
-        text = f"ks_fold({lanes}, []({wide} x, {wide} y) -> {wide} {{ return {combine}; }})"
-        return [*lines, f"const {ctype(a.dtype)} {name} = ({ctype(a.dtype)}){text};"]
+            text = f"({name}_sum + {text})"
+        return [f"const {ctype(a.dtype)} {name} = ({ctype(a.dtype)}){text};"]
 
     def _fold_position(self, a: Accumulation, name: str) -> list[str]:
         sign = ">" if a.op == "argmax" else "<"

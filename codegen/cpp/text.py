@@ -108,7 +108,9 @@ def operation(node: Scalar, args: list[str], needs: Needs) -> str:
         text = f"({args[0]} {_INFIX[op]} {args[1]})"
         return f"({ctype(dtype)}){text}" if narrow else text
     if op == "cast":
-        return f"({ctype(dtype)}){args[0]}"
+        # GCC makes vectors of a truth value's conversion to int32 and of that to others, not of both at once.
+        through = "(int32_t)" if node.args[0].dtype == "bool" and dtype not in ("bool", "int32") else ""
+        return f"({ctype(dtype)}){through}{args[0]}"
     if op == "select":
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if op == "not":

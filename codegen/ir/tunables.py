@@ -28,7 +28,7 @@ class Settings:
     stream: bool = False
     """Write outputs past the caches, tile by tile: saves reading every line that is written."""
     windows: str = "slices"
-    """Small pools: ``slices`` that fuse with what is around, or the ``library``'s kernels."""
+    """Small pools, short convolutions along time: ``slices`` that fuse with what is around, or ``library`` kernels."""
     reassociate: bool = True
     """Matrix products in the order that costs least, and those of short integers by kernels for these."""
     attention: str = "masked"

@@ -8,9 +8,14 @@ from ...schemas import Arg, Expr, Graph, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype, is_float
 from ..ir.poly import poly
 from .calls import call, in_order, permuted, viewed, with_dtype
-from .pointwise import base_name
-from .views import shape_of
+from .normal import VARIANCES
+from .pointwise import base_name, is_pointwise
+from .reductions import is_reduction
+from .views import VIEWS, shape_of
 from .windows import MOST, Window, numbers, padded, sliced
+
+_STATISTICS = 4
+"""Operators from a convolution's result to the sum of its squared distances: bias, difference, square, sum."""
 
 
 def spell_depthwise(graph: Graph, left: Collection[str] = ()) -> Graph:
@@ -39,6 +44,27 @@ def is_depthwise(node: Node, nodes: dict[str, Node]) -> bool:
         return False
     x, w = (nodes[name] for name in refs(node.args[:2]))
     return not node.args[6] and w.values[0].shape[1] == 1 and _is_every_channel(node.args[8], x, w)
+
+
+def measured_convolutions(graph: Graph) -> dict[str, int]:
+    """Convolutions whose results are read by reductions, directly or as their distances from something, with the places
+    of their windows."""
+    nodes = {node.name: node for node in graph.nodes}
+    measured: dict[str, int] = {}
+    for node in graph.nodes:
+        names = set(refs(node.args)) if is_reduction(node) or node.target in VARIANCES else set()
+        for _ in range(_STATISTICS):
+            for name in names:
+                if base_name(nodes[name].target) == "convolution":
+                    weight = nodes[list(refs(nodes[name].args))[1]].values[0]
+                    measured[name] = math.prod(weight.example[2:])
+            between = (nodes[name] for name in names)
+            names = {name for node in between if _is_elementwise(node) for name in refs(node.args)}
+    return measured
+
+
+def _is_elementwise(node: Node) -> bool:
+    return is_pointwise(node.target) or base_name(node.target) in VIEWS
 
 
 def _window(node: Node, nodes: dict[str, Node]) -> Window | None:

@@ -5,22 +5,18 @@ from collections.abc import Collection, Mapping
 
 from msgspec import structs
 
-from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..lowering.calls import call, permuted, with_dtype
 from ..lowering.channels_last import channels_last
 from ..lowering.column_scans import rows_scanned
-from ..lowering.depthwise import spell_depthwise
+from ..lowering.depthwise import measured_convolutions, spell_depthwise
 from ..lowering.extremes import spell_extremes
 from ..lowering.library_convolutions import CONVOLUTIONS, kept_convolutions, library_convolutions
 from ..lowering.normal import RUNNING_PRODUCT, RUNNING_SUM
-from ..lowering.pointwise import base_name, is_pointwise
 from ..lowering.pooling import spell_pools
 from ..lowering.pools_first import pools_first
 from ..lowering.reassociation import reassociated
-from ..lowering.reductions import is_reduction
-from ..lowering.views import VIEWS
 from ..lowering.wide_attention import spell_wide_attention
 from .attention import fuse_attention
 from .chain import fuse_chains
@@ -31,8 +27,6 @@ from .tunables import FULL_BOUND, TRANSPOSED_TOO, GpuSettings
 
 _FEW_TAPS = 9
 """Depthwise convolutions of more, read by statistics, are the library's."""
-_STATISTICS = 4
-"""Operators from a convolution's result to the sum of its squared distances: bias, difference, square, sum."""
 
 
 def exact_convolutions(graph: Graph, by_value: Mapping[str, float]) -> set[str]:
@@ -89,29 +83,8 @@ def spell_windows(graph: Graph, channels_last: bool = False) -> Graph:
     has the faster one: 0.8 ms for 25 taps, ours 2.0 (H100). So it has for windows of many taps: a block of ConvNeXt
     with 49 took 2.2 ms in kernels of ours and 0.71 in PyTorch's (H200).
     """
-    measured = {name for name, taps in _measured(graph).items() if channels_last or taps > _FEW_TAPS}
+    measured = {name for name, taps in measured_convolutions(graph).items() if channels_last or taps > _FEW_TAPS}
     return spell_depthwise(spell_pools(graph, stores=True), measured)
-
-
-def _measured(graph: Graph) -> dict[str, int]:
-    """Convolutions whose results are read by reductions, directly or as their distances from something, with the places
-    of their windows."""
-    nodes = {node.name: node for node in graph.nodes}
-    measured: dict[str, int] = {}
-    for node in graph.nodes:
-        names = set(refs(node.args)) if is_reduction(node) else set()
-        for _ in range(_STATISTICS):
-            for name in names:
-                if base_name(nodes[name].target) == "convolution":
-                    weight = nodes[list(refs(nodes[name].args))[1]].values[0]
-                    measured[name] = math.prod(weight.example[2:])
-            between = (nodes[name] for name in names)
-            names = {name for node in between if _is_elementwise(node) for name in refs(node.args)}
-    return measured
-
-
-def _is_elementwise(node: Node) -> bool:
-    return is_pointwise(node.target) or base_name(node.target) in VIEWS
 
 
 def _vector_product(node: Node, nodes: dict[str, Node]) -> list[Node]:

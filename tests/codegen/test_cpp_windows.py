@@ -133,9 +133,10 @@ def not_vectorised(graph: Any, tmp_path: Path) -> list[str]:
         (POOLS["apart"], (2, 4, 12, 14)),
         (lambda x: torch.minimum(torch.maximum(x, x * 2), F.relu(x) + x.clamp(-1, 1)), (64, 100)),
         (lambda x: torch.fmax(torch.fmin(x, x * 2), torch.fmin(x + 1, 3 - x)), (64, 100)),
+        (lambda x: (x * (x > 0)).sum(-1) / (x > 0).sum(-1), (64, 100)),
     ],
 )
-def test_several_extremes_in_one_loop_are_vectorised(
+def test_several_extremes_and_truth_values_in_one_loop_are_vectorised(
     function: Function, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     version = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
@@ -160,3 +161,40 @@ def test_the_index_of_a_row_is_checked_once_for_all_its_columns(tmp_path: Path) 
     index[3, 2] = 50
     with pytest.raises(IndexError):
         module.kernel(index, table, scale)
+
+
+def causal(taps: int) -> Function:
+    """As before the state of a Mamba block."""
+    return lambda x, w, b: F.silu(F.conv1d(x, w, b, padding=taps - 1, groups=6)[..., : x.shape[2]])
+
+
+def normed(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(F.conv1d(x, weight, bias, padding=1, groups=6), [x.shape[2]])
+
+
+CONVOLUTIONS_ALONG_TIME: dict[str, tuple[Function, int, int]] = {
+    "causal": (causal(4), 4, 0),
+    "gated": (lambda x, w, b: F.glu(F.conv1d(x, w, b, padding=3, groups=6), 1), 7, 0),
+    "in steps": (lambda x, w, b: F.relu(F.conv1d(x, w, None, 2, 2, 2, 6)) + b[:, None], 3, 0),
+    "of many taps": (causal(9), 9, 1),
+    "measured": (normed, 3, 1),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS_ALONG_TIME)
+def test_short_depthwise_convolutions_along_time_fuse(name: str, tmp_path: Path) -> None:
+    function, taps, at_the_library = CONVOLUTIONS_ALONG_TIME[name]
+    inputs = [torch.randn(2, 6, 19), torch.randn(6, 1, taps), torch.randn(6)]
+    graph = capture(function, inputs, ["x", "weight", "bias"])
+    externs = [node for node in plan_of(graph, Settings()).externs if node.target == "aten.convolution.default"]
+    assert len(externs) == at_the_library
+    assert any(
+        node.target == "aten.convolution.default" for node in plan_of(graph, Settings(windows="library")).externs
+    )
+    kernel = loaded(
+        CODEGEN_BACKENDS["cpp"].source(facts_of(graph, function), graph, {}, HARDWARE), tmp_path / "c.py"
+    ).kernel
+    for steps in (19, 1, 2, 333):
+        x = torch.randn(2, 6, steps)
+        if name != "measured" or steps > 2:  # distances of two numbers from their mean may be next to nothing
+            torch.testing.assert_close(kernel(x, *inputs[1:]), function(x, *inputs[1:]), rtol=2e-5, atol=2e-5)
