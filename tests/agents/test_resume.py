@@ -123,9 +123,7 @@ async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(tmp_pat
 async def test_a_session_whose_pool_is_not_known_here_starts_no_server(tmp_path: Path) -> None:
     events = history("v1-killed")
     histories.into_log(tmp_path, events)
-    with pytest.raises(
-        InputError, match=r"no pool is called 'bare'.+; or `kernelswarm resume \S+ --close` ends"
-    ):
+    with pytest.raises(InputError, match=r"no pool is called 'bare'.+; or `kernelswarm resume \S+ --close` ends"):
         await resumed(tmp_path, events[0].session)
     assert not (tmp_path / "nats").exists()
 
