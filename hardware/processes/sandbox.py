@@ -25,18 +25,24 @@ class ProcessSpaces:
 
     def __init__(self) -> None:
         self._own: int | None = None
-        self._fork_server_pid = os.getpid()
         with contextlib.suppress(OSError):
             self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def fork(self) -> tuple[int, bool]:
-        """Fork: the child's id (0 in the child), and whether the child has a namespace of its own."""
+        """Fork: the child's id (0 in the child), and whether the child has a namespace of its own.
+
+        The child has no way back: the namespace of this process is not open there.
+        """
         apart = self._next_apart()
+        pid = -1
         try:
-            return os.fork(), apart
+            pid = os.fork()
         finally:
-            if apart and self._own is not None and os.getpid() == self._fork_server_pid:
+            if pid and apart and self._own is not None:
                 linux.enter(self._own, linux.CLONE_NEWPID)
+        if pid == 0 and self._own is not None:
+            os.close(self._own)
+        return pid, apart
 
     def _next_apart(self) -> bool:
         if self._own is None:
