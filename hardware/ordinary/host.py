@@ -319,7 +319,8 @@ class OrdinaryHost:
             request = Spawn(
                 role="ordinary",
                 scratch=str(scratch),
-                memory_bytes=memory + THREADS_BYTES,
+                memory_bytes=memory,
+                stacks_bytes=THREADS_BYTES,
                 threads=0,
                 confine=not trusted,
                 device=settings.device,

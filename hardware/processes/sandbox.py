@@ -93,7 +93,8 @@ def limit(request: Spawn) -> tuple[str, ...]:
     """Set the resource limits of this process, and an untrusted candidate's system call filter. Cannot be undone."""
     # A driver of an accelerator reserves address space without end; what a candidate takes of memory is then bounded
     # by what it writes to.
-    space = _address_space() + request.memory_bytes if request.device == HOST else resource.RLIM_INFINITY
+    own = _address_space() + request.memory_bytes + request.stacks_bytes
+    space = own if request.device == HOST else resource.RLIM_INFINITY
     for kind, value in (
         (resource.RLIMIT_AS, space),
         (resource.RLIMIT_CORE, 0),

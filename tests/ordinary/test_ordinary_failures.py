@@ -4,10 +4,12 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from kernelswarm.hardware.harness.timing import idle_check
 from kernelswarm.hardware.harness.timing.effort import Effort
@@ -121,6 +123,22 @@ async def test_one_that_hangs_is_ended(reason: Reason, host, monkeypatch: pytest
     monkeypatch.setattr(host, "settings", settings)
     text = "import threading\ndef kernel(x, w): threading.Event().wait()"
     assert await reason(text) == "the finished file did not call within 4 s"
+
+
+async def test_files_in_memory_count_and_not_what_stacks_reserve(
+    reason: Reason, host: OrdinaryHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With the folder's GiB, the limit is as much as half of what it writes.
+    small = replace(host.settings, pool=structs.replace(host.settings.pool, candidate_memory_bytes=1 << 20))
+    monkeypatch.setattr(host, "settings", small)
+    text = """
+import os, time
+files = [os.memfd_create(str(number)) for number in range(16)]
+for file in files:
+    os.write(file, bytes(128 << 20))
+time.sleep(20.0)
+"""
+    assert await reason(text) == "the finished file died: killed by SIGKILL"
 
 
 async def test_what_it_prints_harms_nobody(times: Times) -> None:
