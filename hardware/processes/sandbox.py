@@ -89,8 +89,12 @@ def separate_files(request: Spawn) -> tuple[str, ...]:
     return ("mountns", "procfs")
 
 
-def limit(request: Spawn) -> tuple[str, ...]:
-    """Set the resource limits of this process, and an untrusted candidate's system call filter. Cannot be undone."""
+def limit(request: Spawn, *, counts: bool = False) -> tuple[str, ...]:
+    """Set the resource limits of this process, take root's rights from an untrusted candidate, and give it a system
+    call filter. Cannot be undone.
+
+    ``counts``: it is profiled by counters of an accelerator, which a driver may reserve for root's rights.
+    """
     # A driver of an accelerator reserves address space without end; what a candidate takes of memory is then bounded
     # by what it writes to.
     own = _address_space() + request.memory_bytes + request.stacks_bytes
@@ -104,8 +108,11 @@ def limit(request: Spawn) -> tuple[str, ...]:
             resource.setrlimit(kind, (value, value))
     if not request.confine:
         return ("rlimits",)
+    if not counts:
+        with contextlib.suppress(OSError):
+            linux.drop_capabilities()
     try:
-        seccomp.confine(programs=request.programs)
+        seccomp.confine(programs=request.programs, sockets=request.device != HOST)
     except OSError:
         return ("rlimits",)
     return ("rlimits", "seccomp_but_programs" if request.programs else "seccomp")
