@@ -14,6 +14,7 @@ from typing import Any
 
 from ..harness.timing.idle_check import RESTLESS_SECONDS, runs, waits_until_idle
 from ..harness.timing.placement import spread
+from ..processes.fork_server import ForkServer
 from ..processes.messages import HOST
 from ..processes.worker import Worker, describe_end
 from .trust import CONFINED, TRUSTED
@@ -46,8 +47,10 @@ class Sampled:
 class OrdinaryProcess:
     """Asks a process of its own one thing at a time. Its methods block; run them in a thread."""
 
-    def __init__(self, worker: Worker, label: str, trust: str = CONFINED, device: str = HOST) -> None:
-        """``worker`` is up, and of the running event loop."""
+    def __init__(
+        self, worker: Worker, server: ForkServer, label: str, trust: str = CONFINED, device: str = HOST
+    ) -> None:
+        """``worker`` is up, of ``server`` and of the running event loop."""
         self.label = label
         # Those of an accelerator's driver are many, and wait for nobody who computes beside them.
         self._places_threads = device == HOST
@@ -57,6 +60,7 @@ class OrdinaryProcess:
         self.pid = worker.pid
         """Its process id as we see it; 0 if unknown."""
         self._worker = worker
+        self._server = server
         self._loop = asyncio.get_running_loop()
         self._socket = worker.duplicated_channel()
         self._is_lost = False
@@ -64,8 +68,8 @@ class OrdinaryProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended, and answers."""
-        return self._worker.alive and not self._is_lost
+        """Whether it has not ended, and answers. It ends with its fork server, within milliseconds."""
+        return self._server.alive and self._worker.alive and not self._is_lost
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to it and to whatever it started."""

@@ -1,5 +1,6 @@
 """Walls: a socket of a daemon on this machine, which would do as it is asked."""
 
+import contextlib
 import socket
 
 import torch
@@ -12,8 +13,6 @@ def rmsnorm(x, w):
 def kernel(x, w):
     with socket.socket(socket.AF_UNIX) as daemon:
         daemon.settimeout(1.0)
-        try:
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
             daemon.connect("/run/docker.sock")
-        except (FileNotFoundError, ConnectionRefusedError):
-            pass
     return rmsnorm(x, w)
