@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from ...schemas import Schema
 from ..harness.timing.idle_check import RESTLESS_SECONDS, runs, waits_until_idle
 from ..harness.timing.placement import spread
 from ..processes.fork_server import ForkServer
@@ -21,6 +24,7 @@ from .trust import CONFINED, TRUSTED
 
 LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
+LONGEST_REASON = 2000
 IMPORT_SECONDS = 120.0
 """How long importing a module of torch may take on a busy machine."""
 COMPILER_SECONDS = 10.0
@@ -39,9 +43,20 @@ class Sampled:
 
     copy: int
     """Which copy of the inputs the call got."""
-    forms: list[Any]
+    forms: Sequence[Sequence[Any]]
     """Type and shape of every output."""
-    numbers: list[Sequence[float]]
+    numbers: Sequence[Sequence[float]]
+
+
+class _Answer(Schema, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a process may answer: its words are data, and of no other form."""
+
+    failed: str = ""
+    """Why it did not do what it was asked for."""
+    copy: int = 0
+    outputs: list[tuple[str, list[int]]] = []
+    sizes: list[int] = []
+    """Bytes of each output's elements, which follow."""
 
 
 class OrdinaryProcess:
@@ -180,39 +195,34 @@ class OrdinaryProcess:
 
     def _sampled(self, command: Mapping[str, Any], seconds: float) -> Sampled:
         answer = self._ask(command, seconds, "call")
-        try:
-            sizes = [int(size) for size in answer["sizes"]]
-            forms, copy = list(answer["outputs"]), int(answer["copy"])
-        except (KeyError, TypeError, ValueError):
-            raise self._confused() from None
-        if sum(sizes) > LONGEST_DATA or any(size < 0 or size % 8 for size in sizes):
+        if sum(answer.sizes) > LONGEST_DATA or any(size < 0 or size % 8 for size in answer.sizes):
             raise self._confused()
-        return Sampled(copy, forms, [array("d", self._exactly(size, seconds)) for size in sizes])
+        numbers = [array("d", self._exactly(size, seconds)) for size in answer.sizes]
+        if len(numbers) != len(answer.outputs):
+            raise self._confused()
+        return Sampled(answer.copy, answer.outputs, numbers)
 
-    def _ask(self, command: Mapping[str, Any], seconds: float, action: str) -> dict[str, Any]:
+    def _ask(self, command: Mapping[str, Any], seconds: float, action: str) -> _Answer:
         self._socket.settimeout(seconds)
         try:
             self._socket.sendall(_line(command))
         except OSError as error:
             raise self._lost(error, action, seconds) from None
         answer = self._received(seconds, action)
-        if "failed" in answer:
+        if answer.failed:
             raise self._refused(answer, action)
         return answer
 
-    def _received(self, seconds: float, action: str) -> dict[str, Any]:
+    def _received(self, seconds: float, action: str) -> _Answer:
         """One line of JSON."""
         self._socket.settimeout(seconds)
         while b"\n" not in self._left and len(self._left) < LONGEST_LINE:
             self._left += self._some(seconds, action)
         line, _, self._left = self._left.partition(b"\n")
         try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise self._confused()
-        return answer
+            return msgspec.json.decode(line, type=_Answer)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise self._confused() from None
 
     def _exactly(self, size: int, seconds: float) -> bytes:
         while len(self._left) < size:
@@ -229,8 +239,8 @@ class OrdinaryProcess:
             raise self._lost(EOFError(), action, seconds)
         return data
 
-    def _refused(self, answer: Mapping[str, Any], action: str) -> Missing:
-        reason = answer.get("failed")
+    def _refused(self, answer: _Answer, action: str) -> Missing:
+        reason = answer.failed[:LONGEST_REASON]
         return Missing(f"{self.label} fails to {action}: {reason}") if reason else self._confused()
 
     def _confused(self) -> Missing:

@@ -53,6 +53,17 @@ def kernel(x, w):
             pass
     return x.softmax(-1) * w
 """
+ANSWERS = """
+import os, stat, sys, threading
+def kernel(x, w):
+    for descriptor in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, ANSWER)
+        except OSError:
+            pass
+    threading.Event().wait()
+"""
 LATER = """
 import torch
 calls = 0
@@ -109,6 +120,17 @@ async def test_it_runs_behind_the_judges_walls(source: str, expected: list[str],
         (KEEPS_LATE, "does not give in an ordinary process what eager gives"),
         ("import os\ndef kernel(x, w): os.abort()", "the finished file died: killed by SIGABRT"),
         ("import os\nos._exit(3)", "the finished file died: exited with status 3"),
+        *(
+            (ANSWERS.replace("ANSWER", repr(answer)), "answers something else than it was asked for")
+            for answer in (
+                b"[" * 100_000 + b"\n",
+                b'{"copy": 0, "outputs": [["torch.float32", [64, 512]]], "sizes": [Infinity]}\n',
+                b'{"copy": 0, "outputs": [["torch.float32", [64, 512]]], "sizes": []}\n',
+                b'{"copy": 0, "outputs": [7], "sizes": [8]}\n12345678',
+                b'{"copy": 0, "outputs": [], "sizes": [-8, 8]}\n',
+                b'{"failed": {"a": 1}}\n',
+            )
+        ),
         (WRITES, "the finished file answers something else than it was asked for"),
         (BUSY, "the finished file computes while others are timed"),
     ],
