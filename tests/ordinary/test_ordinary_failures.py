@@ -1,8 +1,10 @@
 """What cannot be timed in an ordinary process, or behaves otherwise there, gives one true sentence."""
 
+import asyncio
 import contextlib
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +231,15 @@ async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
     monkeypatch.setattr(unseen, "TRIES", 2)
     with pytest.raises(Missing, match=expected):
         await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
+
+
+async def test_who_begins_while_its_many_threads_are_placed_gains_nothing(
+    host: OrdinaryHost, times: Times, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await times(RIGHT)
+    monkeypatch.setattr(process_module, "spread", lambda pid: time.sleep(0.5))
+    # The calls before take longer than it waits for them, and shorter than its threads are placed.
+    assert await asyncio.to_thread(host._baselines[0].process.time, 1, 20.0, warm=500) > 400_000_000
 
 
 async def test_who_rested_and_wakes_for_a_moment_is_not_restless(
