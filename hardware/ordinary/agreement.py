@@ -30,7 +30,7 @@ def difference(expected: Sampled, got: Sampled, *, bound: float = 0.0) -> str:
     return ""
 
 
-def _words(form: list[object]) -> str:
+def _words(form: Sequence[object]) -> str:
     return f"{form[0]} of shape {form[1]}"
 
 

@@ -16,7 +16,6 @@ from ..harness.timing import interleaved
 from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.interleaved import CANDIDATE, Part
 from ..harness.validation_process import is_large_call
-from ..languages import _triton_runtime, program_runs, triton
 from ..languages.program_runs import starts_programs
 from ..machine.background_load import BackgroundLoad
 from ..machine.lease import Lease
@@ -26,7 +25,8 @@ from ..processes.forked_worker import forked_worker
 from ..processes.messages import Done, Spawn
 from ..processes.scratch import Scratch
 from .agreement import difference
-from .environment import compiling, kernels_of, ordinary_environment, own_environment
+from .compiled import told_of
+from .environment import compiling, ordinary_environment, own_environment
 from .process import Missing, OrdinaryProcess, Sampled
 from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
 from .settings import Settings
@@ -40,13 +40,8 @@ BUILD_SECONDS = 240.0
 EAGER = "eager"
 COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 """What the processes of the other baselines import beside torch: seconds, in which nothing is compiled yet."""
-PLAYER = Path(program_runs.__file__).read_text(encoding="utf-8")
-"""What plays back a file's compilers; the process has nothing of the package."""
-UNPACKER = Path(_triton_runtime.__file__).read_text(encoding="utf-8")
-"""What puts compiled kernels where Triton looks for them."""
 CONSTRUCTOR = (Path(__file__).parents[1] / "dropin" / "constructor.py").read_text(encoding="utf-8")
 """What tells the arguments of a module's constructor and of a call; read, since importing it imports torch."""
-
 THREADS_BYTES = 16 << 30
 """Address space that the stacks and heaps of threads reserve before the user's code takes any."""
 
@@ -126,12 +121,13 @@ class OrdinaryHost:
         if size >= LARGE_BYTES:
             raise Missing(f"its inputs are too large for several processes at once ({size / 1e9:.1f} GB)")
         parts: list[Part] = []
+        is_again = False
 
         def result() -> Timing:
             return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
         async with self._guard:
-            self._compiled = _told_of(artifacts, self.settings.home)
+            self._compiled = told_of(artifacts, self.settings.home)
             try:
                 await self._prepare_baselines(lease, absent)
                 began = time.monotonic()
@@ -140,7 +136,15 @@ class OrdinaryHost:
                     # An accelerator's memory holds few of large calls.
                     is_large = self.settings.accelerator is not None and is_large_call(self._facts.shapes[0])
                     most = 1 if effort.is_late or is_large else PROCESSES
-                    parts += await self._some_processes(text, lease, min(most, missing))
+                    try:
+                        parts += await self._some_processes(text, lease, min(most, missing))
+                    except Missing:
+                        # A baseline ended, or all with their fork server: no candidate's fault, so all begins again.
+                        if is_again or all(runner.process.alive for runner in self._baselines):
+                            raise
+                        is_again = True
+                        parts.clear()
+                        await self._prepare_baselines(lease, absent)
             except asyncio.CancelledError:
                 # One of them may still be asked something, by a thread.
                 await asyncio.shield(self._end_baselines())
@@ -319,7 +323,8 @@ class OrdinaryHost:
             request = Spawn(
                 role="ordinary",
                 scratch=str(scratch),
-                memory_bytes=memory + THREADS_BYTES,
+                memory_bytes=memory,
+                stacks_bytes=THREADS_BYTES,
                 threads=0,
                 confine=not trusted,
                 device=settings.device,
@@ -329,12 +334,12 @@ class OrdinaryHost:
             return request, scratch
 
         try:
-            worker, _ = await forked_worker(
+            worker, server = await forked_worker(
                 self._used_program(), order, label=label, answers=Done, seconds=START_SECONDS
             )
         except (ForkServerError, OSError) as error:
             raise Missing(f"{label} cannot be started: {error}") from error
-        return OrdinaryProcess(worker, label, trust, settings.device)
+        return OrdinaryProcess(worker, server, label, trust, settings.device)
 
     def _used_program(self) -> Program:
         """What the fork server of our processes runs; of equal hosts it is one."""
@@ -389,15 +394,6 @@ class OrdinaryHost:
 
     async def _end(self, processes: Sequence[OrdinaryProcess]) -> None:
         await asyncio.shield(asyncio.gather(*(process.close() for process in processes)))
-
-
-def _told_of(artifacts: Sequence[Path], home: Path) -> dict[str, Any]:
-    """What a process is told of what was compiled of its file."""
-    built, kernels = (
-        [str(path) for path in artifacts if path.suffix == suffix] for suffix in (program_runs.SUFFIX, triton.SUFFIX)
-    )
-    command: dict[str, Any] = {"built": built, "player": PLAYER} if built else {}
-    return command | ({"kernels": kernels, "unpacker": UNPACKER, "driver": str(kernels_of(home))} if kernels else {})
 
 
 def _label(baseline: str) -> str:

@@ -12,14 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from ...schemas import Schema
 from ..harness.timing.idle_check import RESTLESS_SECONDS, runs, waits_until_idle
 from ..harness.timing.placement import spread
+from ..processes.fork_server import ForkServer
 from ..processes.messages import HOST
 from ..processes.worker import Worker, describe_end
 from .trust import CONFINED, TRUSTED
 
 LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
+LONGEST_REASON = 2000
 IMPORT_SECONDS = 120.0
 """How long importing a module of torch may take on a busy machine."""
 COMPILER_SECONDS = 10.0
@@ -38,16 +43,29 @@ class Sampled:
 
     copy: int
     """Which copy of the inputs the call got."""
-    forms: list[Any]
+    forms: Sequence[Sequence[Any]]
     """Type and shape of every output."""
-    numbers: list[Sequence[float]]
+    numbers: Sequence[Sequence[float]]
+
+
+class _Answer(Schema, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a process may answer: its words are data, and of no other form."""
+
+    failed: str = ""
+    """Why it did not do what it was asked for."""
+    copy: int = 0
+    outputs: list[tuple[str, list[int]]] = []
+    sizes: list[int] = []
+    """Bytes of each output's elements, which follow."""
 
 
 class OrdinaryProcess:
     """Asks a process of its own one thing at a time. Its methods block; run them in a thread."""
 
-    def __init__(self, worker: Worker, label: str, trust: str = CONFINED, device: str = HOST) -> None:
-        """``worker`` is up, and of the running event loop."""
+    def __init__(
+        self, worker: Worker, server: ForkServer, label: str, trust: str = CONFINED, device: str = HOST
+    ) -> None:
+        """``worker`` is up, of ``server`` and of the running event loop."""
         self.label = label
         # Those of an accelerator's driver are many, and wait for nobody who computes beside them.
         self._places_threads = device == HOST
@@ -57,6 +75,7 @@ class OrdinaryProcess:
         self.pid = worker.pid
         """Its process id as we see it; 0 if unknown."""
         self._worker = worker
+        self._server = server
         self._loop = asyncio.get_running_loop()
         self._socket = worker.duplicated_channel()
         self._is_lost = False
@@ -64,8 +83,8 @@ class OrdinaryProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended, and answers."""
-        return self._worker.alive and not self._is_lost
+        """Whether it has not ended, and answers. It ends with its fork server, within milliseconds."""
+        return self._server.alive and self._worker.alive and not self._is_lost
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to it and to whatever it started."""
@@ -107,9 +126,14 @@ class OrdinaryProcess:
         try:
             command = {"do": "calls", "warm": warm, "calls": calls, "nothing": nothing, "unseen": unseen}
             self._socket.sendall(_line({**command, "begin": begin, "token": end}))
+            placed = 0
             if warm and self._places_threads and not self._answers_within(PLACED_AFTER_S):
+                before = time.perf_counter_ns()
                 spread(self.pid)
-            began = self._answered_at(begin, seconds)
+                # It may have so many threads that it begins meanwhile, which is heard late: never in its favour.
+                placed = before if self._answers_within(0.0) else 0
+            heard = self._answered_at(begin, seconds)
+            began = placed or heard
             ended = self._answered_at(end, seconds)
         except OSError as error:
             raise self._lost(error, f"make {calls} calls", seconds) from None
@@ -176,39 +200,34 @@ class OrdinaryProcess:
 
     def _sampled(self, command: Mapping[str, Any], seconds: float) -> Sampled:
         answer = self._ask(command, seconds, "call")
-        try:
-            sizes = [int(size) for size in answer["sizes"]]
-            forms, copy = list(answer["outputs"]), int(answer["copy"])
-        except (KeyError, TypeError, ValueError):
-            raise self._confused() from None
-        if sum(sizes) > LONGEST_DATA or any(size < 0 or size % 8 for size in sizes):
+        if sum(answer.sizes) > LONGEST_DATA or any(size < 0 or size % 8 for size in answer.sizes):
             raise self._confused()
-        return Sampled(copy, forms, [array("d", self._exactly(size, seconds)) for size in sizes])
+        numbers = [array("d", self._exactly(size, seconds)) for size in answer.sizes]
+        if len(numbers) != len(answer.outputs):
+            raise self._confused()
+        return Sampled(answer.copy, answer.outputs, numbers)
 
-    def _ask(self, command: Mapping[str, Any], seconds: float, action: str) -> dict[str, Any]:
+    def _ask(self, command: Mapping[str, Any], seconds: float, action: str) -> _Answer:
         self._socket.settimeout(seconds)
         try:
             self._socket.sendall(_line(command))
         except OSError as error:
             raise self._lost(error, action, seconds) from None
         answer = self._received(seconds, action)
-        if "failed" in answer:
+        if answer.failed:
             raise self._refused(answer, action)
         return answer
 
-    def _received(self, seconds: float, action: str) -> dict[str, Any]:
+    def _received(self, seconds: float, action: str) -> _Answer:
         """One line of JSON."""
         self._socket.settimeout(seconds)
         while b"\n" not in self._left and len(self._left) < LONGEST_LINE:
             self._left += self._some(seconds, action)
         line, _, self._left = self._left.partition(b"\n")
         try:
-            answer = json.loads(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise self._confused()
-        return answer
+            return msgspec.json.decode(line, type=_Answer)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise self._confused() from None
 
     def _exactly(self, size: int, seconds: float) -> bytes:
         while len(self._left) < size:
@@ -225,8 +244,8 @@ class OrdinaryProcess:
             raise self._lost(EOFError(), action, seconds)
         return data
 
-    def _refused(self, answer: Mapping[str, Any], action: str) -> Missing:
-        reason = answer.get("failed")
+    def _refused(self, answer: _Answer, action: str) -> Missing:
+        reason = answer.failed[:LONGEST_REASON]
         return Missing(f"{self.label} fails to {action}: {reason}") if reason else self._confused()
 
     def _confused(self) -> Missing:

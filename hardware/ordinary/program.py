@@ -51,7 +51,7 @@ def main(descriptor: int) -> None:
                 _answer(stream, {})
             elif process is None:
                 process = _Process(command, stream)
-                _answer(stream, {"copies": len(process.copies)})
+                _answer(stream, {})
             else:
                 _answer(stream, *process.handle(command))
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is an answer

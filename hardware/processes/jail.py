@@ -51,6 +51,8 @@ def _first_process(
     os.chdir(folder)
     if filtered:
         with contextlib.suppress(OSError):
+            linux.drop_capabilities()
+        with contextlib.suppress(OSError):
             seccomp.confine(programs=True)
             layers.append("seccomp_but_programs")
     os.write(report, "+".join(layers).encode())

@@ -18,6 +18,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION = 0x20080522
+_CAP_DAC_READ_SEARCH = 2
 _MS_BIND = 0x1000
 _MS_REC = 0x4000
 _MNT_DETACH = 2
@@ -55,6 +57,17 @@ def adopt_orphans() -> None:
     """Become the parent of descendants whose parent ends, so that they can be found and killed."""
     if sys.platform == "linux":
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def drop_capabilities() -> None:
+    """Of what root may, keep reading anybody's files: Python may lie in another user's folder."""
+    _need_linux()
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    kept = 1 << _CAP_DAC_READ_SEARCH
+    permitted = (ctypes.c_uint32 * 6)()
+    _check(_libc.capget(header, permitted), "capget")
+    low = permitted[1] & kept
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, 0, 0, 0)), "capset")
 
 
 def no_new_privileges() -> None:

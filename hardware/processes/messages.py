@@ -18,7 +18,7 @@ class Spawn(Schema, frozen=True, kw_only=True):
     """Working folder of the child."""
 
     memory_bytes: int
-    """How much address space it may take."""
+    """How much address space it may take, and about as much in files."""
 
     threads: int
     """Threads of torch's and OpenMP's pool."""
@@ -31,6 +31,9 @@ class Spawn(Schema, frozen=True, kw_only=True):
 
     programs: bool = False
     """Whether untrusted code may start programs: what was not compiled ahead has to be compiled in its process."""
+
+    stacks_bytes: int = 0
+    """Address space beside that which threads reserve and do not fill."""
 
     environment: dict[str, str] = {}
     """Added to what the fork server sees of the environment."""

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import socket
 import sys
 import traceback
@@ -34,7 +33,7 @@ def run_reaper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], 
     watch = reaper.Reaper(parent_death)
     pid = os.fork()
     if pid == 0:
-        os.close(parent_death)
+        watch.leave()
         _be_child(request, channel, output, layers, work)
     os.close(channel)
     if not request.confine:
@@ -65,7 +64,6 @@ def _be_child(request: Spawn, channel: int, output: int, layers: tuple[str, ...]
     try:
         linux.die_with_parent()
         os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(output)
         # Here and not before the fork: a process behind walls may write to what /proc shows of itself alone.
         layers += sandbox.wall_in(request)

@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -20,11 +21,21 @@ class Reaper:
 
     def __init__(self, parent_death: int) -> None:
         self._parent_death = socket.socket(fileno=parent_death)
-        self._alarm, wake = os.pipe()
-        os.set_blocking(wake, False)
+        # Neither end blocks: this process must not stand still, whoever else may read or write there.
+        self._alarm, self._wake = os.pipe()
+        for end in (self._alarm, self._wake):
+            os.set_blocking(end, False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         linux.adopt_orphans()
+
+    def leave(self) -> None:
+        """In the child: have nothing of what its reaper hears by."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._parent_death.close()
+        os.close(self._alarm)
+        os.close(self._wake)
 
     def until_the_end(self, child: int, excess: Callable[[], str] | None = None) -> NoReturn:
         """Wait until the child ends or the parent-death socket has something, report, exit.
@@ -36,14 +47,19 @@ class Reaper:
         poll.register(self._parent_death, select.POLLIN)
         poll.register(self._alarm, select.POLLIN)
         milliseconds = None if excess is None else 1e3 * LOOK_SECONDS
+        asked = time.monotonic()
         while ended is None:
             ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
-            why = excess() if excess is not None and not ready else ""
+            why = ""
+            # By the clock: a child that has it woken again and again would never be looked at.
+            if excess is not None and time.monotonic() - asked >= LOOK_SECONDS:
+                why, asked = excess(), time.monotonic()
             if self._parent_death.fileno() in ready or why:
                 _kill_group(child)
                 ended = _reap(child, wait=True)
             elif self._alarm in ready:
-                os.read(self._alarm, 4096)
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._alarm, 4096)
                 ended = _reap(child, wait=False)
         _kill_group(child)
         _kill_descendants()

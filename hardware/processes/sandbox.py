@@ -25,18 +25,24 @@ class ProcessSpaces:
 
     def __init__(self) -> None:
         self._own: int | None = None
-        self._fork_server_pid = os.getpid()
         with contextlib.suppress(OSError):
             self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def fork(self) -> tuple[int, bool]:
-        """Fork: the child's id (0 in the child), and whether the child has a namespace of its own."""
+        """Fork: the child's id (0 in the child), and whether the child has a namespace of its own.
+
+        The child has no way back: the namespace of this process is not open there.
+        """
         apart = self._next_apart()
+        pid = -1
         try:
-            return os.fork(), apart
+            pid = os.fork()
         finally:
-            if apart and self._own is not None and os.getpid() == self._fork_server_pid:
+            if pid and apart and self._own is not None:
                 linux.enter(self._own, linux.CLONE_NEWPID)
+        if pid == 0 and self._own is not None:
+            os.close(self._own)
+        return pid, apart
 
     def _next_apart(self) -> bool:
         if self._own is None:
@@ -83,11 +89,16 @@ def separate_files(request: Spawn) -> tuple[str, ...]:
     return ("mountns", "procfs")
 
 
-def limit(request: Spawn) -> tuple[str, ...]:
-    """Set the resource limits of this process, and an untrusted candidate's system call filter. Cannot be undone."""
+def limit(request: Spawn, *, counts: bool = False) -> tuple[str, ...]:
+    """Set the resource limits of this process, take root's rights from an untrusted candidate, and give it a system
+    call filter. Cannot be undone.
+
+    ``counts``: it is profiled by counters of an accelerator, which a driver may reserve for root's rights.
+    """
     # A driver of an accelerator reserves address space without end; what a candidate takes of memory is then bounded
     # by what it writes to.
-    space = _address_space() + request.memory_bytes if request.device == HOST else resource.RLIM_INFINITY
+    own = _address_space() + request.memory_bytes + request.stacks_bytes
+    space = own if request.device == HOST else resource.RLIM_INFINITY
     for kind, value in (
         (resource.RLIMIT_AS, space),
         (resource.RLIMIT_CORE, 0),
@@ -97,8 +108,11 @@ def limit(request: Spawn) -> tuple[str, ...]:
             resource.setrlimit(kind, (value, value))
     if not request.confine:
         return ("rlimits",)
+    if not counts:
+        with contextlib.suppress(OSError):
+            linux.drop_capabilities()
     try:
-        seccomp.confine(programs=request.programs)
+        seccomp.confine(programs=request.programs, sockets=request.device != HOST)
     except OSError:
         return ("rlimits",)
     return ("rlimits", "seccomp_but_programs" if request.programs else "seccomp")

@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 OUTPUT_BYTES = 8192
 """How much of the end of its output is kept."""
+OUTPUT_SECONDS = 0.02
+"""How long none of it is taken after some was."""
 KILL_SECONDS = 10.0
 
 
@@ -74,7 +76,10 @@ class Worker:
         self._turn = asyncio.Lock()
         self._ended: Ended | None = None
         output.setblocking(False)
-        asyncio.get_running_loop().add_reader(output, self._read_output)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(output, self._read_output)
+        self._pause: asyncio.TimerHandle | None = None
+        """Until output is read again."""
 
     @property
     def alive(self) -> bool:
@@ -233,20 +238,28 @@ class Worker:
 
     def _close(self) -> None:
         self._read_output()
-        asyncio.get_running_loop().remove_reader(self._output)
+        self._stop_reading()
         for end in (self._channel, self._parent_death, self._output):
             end.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _read_output(self) -> None:
-        """Take some of what it printed; a flood is taken bit by bit, between other things."""
+        """Take some of what it printed. Who floods waits then: in this process others' answers are timed."""
+        self._stop_reading()
         for _ in range(4):
             try:
                 chunk = self._output.recv(1 << 16)
+            except BlockingIOError:
+                break
             except OSError:
                 return
             if not chunk:
-                asyncio.get_running_loop().remove_reader(self._output)
                 return
             self._printed += chunk
             del self._printed[:-OUTPUT_BYTES]
+        self._pause = self._loop.call_later(OUTPUT_SECONDS, self._loop.add_reader, self._output, self._read_output)
+
+    def _stop_reading(self) -> None:
+        self._loop.remove_reader(self._output)
+        if self._pause is not None:
+            self._pause.cancel()

@@ -13,14 +13,21 @@ from kernelswarm.hardware.processes.messages import Ended
 
 MIB = 1 << 20
 PROGRAM = """
-import os, sys, time
+import os, signal, sys, threading, time
 from kernelswarm.hardware.processes import sandbox
 from kernelswarm.hardware.processes.messages import Spawn
 from kernelswarm.hardware.processes.reaped_child import run_reaper
 
+def signals_its_reaper():
+    while True:
+        os.kill(os.getppid(), signal.SIGCHLD)
+        time.sleep(0.05)
+
 def work(channel, layers):
+    if sys.argv[5] == "beside signals":
+        threading.Thread(target=signals_its_reaper, daemon=True).start()
     for number in range(int(sys.argv[4])):
-        if sys.argv[5] == "memory":
+        if sys.argv[5] in ("memory", "beside signals"):
             file = os.memfd_create("mine")
         else:
             file = os.open(os.path.join(sys.argv[3], str(number)), os.O_RDWR | os.O_CREAT)
@@ -39,7 +46,7 @@ run_reaper(request, [int(sys.argv[1]), parent_death, os.dup(1)], (), work)
 """
 
 
-@pytest.mark.parametrize("kind", ["named", "removed", "memory"])
+@pytest.mark.parametrize("kind", ["named", "removed", "memory", "beside signals"])
 @pytest.mark.parametrize("files", [2, 8])
 def test_many_files_are_too_much_together(tmp_path: Path, kind: str, files: int) -> None:
     (channel, theirs), (parent_death, its) = socket.socketpair(), socket.socketpair()

@@ -1,13 +1,17 @@
 """What cannot be timed in an ordinary process, or behaves otherwise there, gives one true sentence."""
 
+import asyncio
 import contextlib
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from kernelswarm.hardware.harness.timing import idle_check
 from kernelswarm.hardware.harness.timing.effort import Effort
@@ -50,6 +54,17 @@ def kernel(x, w):
         except OSError:
             pass
     return x.softmax(-1) * w
+"""
+ANSWERS = """
+import os, stat, sys, threading
+def kernel(x, w):
+    for descriptor in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, ANSWER)
+        except OSError:
+            pass
+    threading.Event().wait()
 """
 LATER = """
 import torch
@@ -107,6 +122,17 @@ async def test_it_runs_behind_the_judges_walls(source: str, expected: list[str],
         (KEEPS_LATE, "does not give in an ordinary process what eager gives"),
         ("import os\ndef kernel(x, w): os.abort()", "the finished file died: killed by SIGABRT"),
         ("import os\nos._exit(3)", "the finished file died: exited with status 3"),
+        *(
+            (ANSWERS.replace("ANSWER", repr(answer)), "answers something else than it was asked for")
+            for answer in (
+                b"[" * 100_000 + b"\n",
+                b'{"copy": 0, "outputs": [["torch.float32", [64, 512]]], "sizes": [Infinity]}\n',
+                b'{"copy": 0, "outputs": [["torch.float32", [64, 512]]], "sizes": []}\n',
+                b'{"copy": 0, "outputs": [7], "sizes": [8]}\n12345678',
+                b'{"copy": 0, "outputs": [], "sizes": [-8, 8]}\n',
+                b'{"failed": {"a": 1}}\n',
+            )
+        ),
         (WRITES, "the finished file answers something else than it was asked for"),
         (BUSY, "the finished file computes while others are timed"),
     ],
@@ -121,6 +147,22 @@ async def test_one_that_hangs_is_ended(reason: Reason, host, monkeypatch: pytest
     monkeypatch.setattr(host, "settings", settings)
     text = "import threading\ndef kernel(x, w): threading.Event().wait()"
     assert await reason(text) == "the finished file did not call within 4 s"
+
+
+async def test_files_in_memory_count_and_not_what_stacks_reserve(
+    reason: Reason, host: OrdinaryHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With the folder's GiB, the limit is as much as half of what it writes.
+    small = replace(host.settings, pool=structs.replace(host.settings.pool, candidate_memory_bytes=1 << 20))
+    monkeypatch.setattr(host, "settings", small)
+    text = """
+import os, time
+files = [os.memfd_create(str(number)) for number in range(16)]
+for file in files:
+    os.write(file, bytes(128 << 20))
+time.sleep(20.0)
+"""
+    assert await reason(text) == "the finished file died: killed by SIGKILL"
 
 
 async def test_what_it_prints_harms_nobody(times: Times) -> None:
@@ -189,6 +231,15 @@ async def test_answers_that_are_kept_by_what_inputs_hold_do_not_count(
     monkeypatch.setattr(unseen, "TRIES", 2)
     with pytest.raises(Missing, match=expected):
         await little.time(text, Lease(POOL, home), effort=Effort(processes=1))
+
+
+async def test_who_begins_while_its_many_threads_are_placed_gains_nothing(
+    host: OrdinaryHost, times: Times, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await times(RIGHT)
+    monkeypatch.setattr(process_module, "spread", lambda pid: time.sleep(0.5))
+    # The calls before take longer than it waits for them, and shorter than its threads are placed.
+    assert await asyncio.to_thread(host._baselines[0].process.time, 1, 20.0, warm=500) > 400_000_000
 
 
 async def test_who_rested_and_wakes_for_a_moment_is_not_restless(

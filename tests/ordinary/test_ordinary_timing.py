@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import os
+import signal
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, rounds
+from kernelswarm.hardware.ordinary.rounds import Runner
+from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
 from kernelswarm.schemas import Problem, ProblemFacts
 
 from .conftest import HARDWARE, POOL, RIGHT, Times, problem_from
@@ -120,6 +124,31 @@ async def test_a_baseline_that_the_judge_still_compiles_is_not_compiled_here(
 async def test_a_baseline_that_died_is_started_again(host: OrdinaryHost, times: Times) -> None:
     await times(RIGHT)
     await host._baselines[0].process.close()
+    assert (await times(RIGHT)).speedup.keys() == {"eager"}
+
+
+async def test_a_fork_server_that_dies_costs_no_candidate_its_timing(
+    host: OrdinaryHost, times: Times, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await times(RIGHT)
+    compare = OrdinaryHost._compare
+    killed: list[int] = []
+
+    async def compared(self: OrdinaryHost, candidates: Sequence[Runner], lease: Lease) -> None:
+        if len(killed) < deaths:
+            server = FORK_SERVERS.living(self._used_program())
+            assert server is not None
+            os.kill(server.pid, signal.SIGKILL)
+            killed.append(server.pid)
+        await compare(self, candidates, lease)
+
+    monkeypatch.setattr(OrdinaryHost, "_compare", compared)
+    deaths = 1
+    assert (await times(RIGHT)).speedup.keys() == {"eager"} and len(killed) == 1
+    # Whoever can have it die again and again is timed no more.
+    killed, deaths = [], 2
+    with pytest.raises(Missing, match="killed by SIGKILL"):
+        await times(RIGHT)
     assert (await times(RIGHT)).speedup.keys() == {"eager"}
 
 

@@ -180,7 +180,7 @@ class _ProfilingPass:
         os.chdir(scratch)
         for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
             os.environ[name] = str(scratch)
-        return (*layers, *sandbox.limit(confined))
+        return (*layers, *sandbox.limit(confined, counts=self._mode == "counters"))
 
     def measure(self) -> bytes:
         """Call it; returns what the profiler wrote."""

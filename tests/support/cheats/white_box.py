@@ -30,6 +30,10 @@ FREEZING = {
     "cannot_be_read": unseen("correct", "tampering", by=Guarantee.protocol),
     "pins_itself": unseen("correct"),
     "goes_first": NOT_PERMITTED,
+    "slows_the_clock": NOT_PERMITTED,
+    "queues_signals": NOT_PERMITTED,
+    "limits_its_parent": NOT_PERMITTED,
+    "asks_a_daemon": NOT_PERMITTED,
     "more_urgent": NOT_PERMITTED,
 }
 
