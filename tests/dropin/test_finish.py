@@ -5,8 +5,8 @@ import json
 import runpy
 import subprocess
 import sys
-import warnings
 import types
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
