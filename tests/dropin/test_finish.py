@@ -2,9 +2,11 @@
 
 import importlib.util
 import json
+import runpy
 import subprocess
 import sys
 import types
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -286,16 +288,32 @@ def test_as_a_program_it_checks_and_times_itself(tmp_path: Path) -> None:
     assert report["speedups"]["eager"].keys() == {"median", "low", "high"} and 0 <= report["background_load"] <= 1
 
 
-def test_as_a_program_it_says_what_is_wrong(tmp_path: Path) -> None:
-    done = run(finish(PROBLEM, facts(), KERNEL.replace("+ eps", "- eps")), tmp_path, "--no-timing")
-    assert done.returncode == 1
-    assert "WRONG main: output 0" in done.stdout and "does NOT agree" in done.stdout
+@pytest.fixture
+def run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """As :func:`run`, in this process, which has imported torch: the exit status and what is printed."""
+
+    def call(text: str, *options: str) -> tuple[object, str]:
+        path = tmp_path / "best.py"
+        path.write_text(text)
+        monkeypatch.setattr(sys, "argv", [str(path), *options])
+        with warnings.catch_warnings(), pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(path), run_name="__main__")
+        return ended.value.code, capsys.readouterr().out
+
+    return call
 
 
-def test_as_a_program_it_says_what_it_is(tmp_path: Path) -> None:
+def test_as_a_program_it_says_what_is_wrong(run_here: Callable[..., Any]) -> None:
+    status, printed = run_here(finish(PROBLEM, facts(), KERNEL.replace("+ eps", "- eps")), "--no-timing")
+    assert status == 1
+    assert "WRONG main: output 0" in printed and "does NOT agree" in printed
+
+
+def test_as_a_program_it_says_what_it_is(run_here: Callable[..., Any]) -> None:
     text = finish(PROBLEM, facts(), KERNEL, header="A kernel for scaled: 3.2x.")
-    assert "A kernel for scaled: 3.2x." in run(text, tmp_path, "--help").stdout
-    assert run(text, tmp_path, "--nonsense").returncode == 2
+    status, printed = run_here(text, "--help")
+    assert status == 0 and "A kernel for scaled: 3.2x." in printed
+    assert run_here(text, "--nonsense")[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from waiting import LIMIT_S
 
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import InputError
-from kernelswarm.store import Log, recording, run_sql
+from kernelswarm.store import Log, log_path, recording, run_sql
 from kernelswarm.store.limits import Limits
 from kernelswarm.store.sql_allowlist import MOST_CHARACTERS
 
@@ -59,10 +60,13 @@ LATE = r"took longer than [\d.]+ s and (was|is being) stopped|kept the recorder 
 """What a query hears that got too little time: readers step back behind everybody else on the machine."""
 
 
-@pytest.fixture
-def home(tmp_path: Path, log: Log) -> Path:
-    log.append(wire(story()))
-    return tmp_path
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home whose log this process holds; no test changes it."""
+    home = tmp_path_factory.mktemp("home")
+    with Log.open(log_path(home)) as log:
+        log.append(wire(story()))
+        yield home
 
 
 @pytest.mark.parametrize("sql", GREEDY + ABOUT_THE_MACHINE, ids=lambda sql: sql[:60])

@@ -1,6 +1,6 @@
 """The library of questions: every one answers with the columns it promises; several are checked by hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import histories
@@ -20,7 +20,7 @@ from kernelswarm.schemas import (
     Origin,
     SessionClosed,
 )
-from kernelswarm.store import Log, question, questions, run_sql
+from kernelswarm.store import Log, log_path, question, questions, run_sql
 
 ALL = {query.name: query for query in questions()}
 NEEDED = {"ancestors": {"session": "rmsnorm-a1", "node": "n4"}}
@@ -51,15 +51,20 @@ def test_no_meaning_ends_at_a_hash_sign() -> None:
     assert ALL["why_candidates_fail"].columns["reason"].endswith("numbers as #")
 
 
+@pytest.fixture(scope="module", params=[0, 2])
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home whose log holds no session, and one with two."""
+    home = tmp_path_factory.mktemp("home")
+    with Log.open(log_path(home)) as log:
+        for number in range(request.param):
+            log.append(wire(story("rmsnorm-a1" if number else "b2", close=bool(number)), log.last_seq() + 1))
+        yield home
+
+
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("sessions", [0, 2])
-async def test_every_question_answers_with_the_columns_it_promises(
-    tmp_path: Path, log: Log, name: str, sessions: int
-) -> None:
-    for number in range(sessions):
-        log.append(wire(story("rmsnorm-a1" if number else "b2", close=bool(number)), log.last_seq() + 1))
+async def test_every_question_answers_with_the_columns_it_promises(home: Path, name: str) -> None:
     query = ALL[name]
-    table = await run_sql(tmp_path, query.sql, params=query.values(NEEDED.get(name, {})))
+    table = await run_sql(home, query.sql, params=query.values(NEEDED.get(name, {})))
     assert table.columns == tuple(query.columns)
 
 

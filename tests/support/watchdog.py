@@ -9,6 +9,7 @@ the test's own task are its own affair.
 
 import asyncio
 import contextlib
+import functools
 import gc
 import sys
 import threading
@@ -101,11 +102,15 @@ def _ours(handle: asyncio.Handle) -> str:
     callback: Any = handle._callback  # type: ignore[attr-defined]
     owner = getattr(callback, "__self__", None)
     code = _code(owner.get_coro()) if isinstance(owner, asyncio.Task) else getattr(callback, "__code__", None)
-    if not isinstance(code, CodeType):
-        return ""
-    path = Path(code.co_filename)
+    return _our_name(code.co_filename, code.co_qualname) if isinstance(code, CodeType) else ""
+
+
+@functools.cache
+def _our_name(filename: str, function: str) -> str:
+    """Kept: a search takes tens of thousands of steps, and paths are slow to compare."""
+    path = Path(filename)
     is_ours = path.is_relative_to(PACKAGE) and not path.is_relative_to(TESTS) and not path.is_relative_to(ENVIRONMENT)
-    return f"{path.relative_to(PACKAGE)}: {code.co_qualname}" if is_ours else ""
+    return f"{path.relative_to(PACKAGE)}: {function}" if is_ours else ""
 
 
 def _code(coroutine: Any) -> Any:

@@ -8,8 +8,9 @@ shapes = {"main": dict(rows=64, cols=640), "small": dict(rows=32, cols=640)}
 
 def inputs(generator, rows, cols):
     x = torch.randn(rows, cols, generator=generator, dtype=torch.float64)
-    w = torch.randn(cols, 512, generator=generator, dtype=torch.float64) / cols**0.5
-    v = torch.randn(256, 32, generator=generator) / 16
+    hidden = cols * 4 // 5
+    w = torch.randn(cols, hidden, generator=generator, dtype=torch.float64) / cols**0.5
+    v = torch.randn(hidden // 2, 32, generator=generator) / (hidden // 2) ** 0.5
     first, pair = w[:, 0].float().double(), (w[:, 2].float() - w[:, 3].float()).double()
     x[:3] -= torch.outer(x[:3] @ first / (first @ first), first)
     x[3:6] -= torch.outer(x[3:6] @ pair / (pair @ pair), pair)
