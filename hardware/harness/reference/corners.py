@@ -28,7 +28,7 @@ NEAR = 16.0
 MOST = 48
 """Corners: what each does to the gradients is computed in a run of its own, if a candidate is wrong without them."""
 MOST_SECONDS = 120.0
-"""Of these runs together, as long as the first says: a comparison may take five minutes."""
+"""Of these runs together, as long as the faster of two says: a comparison may take five minutes."""
 COMPARED = 1 << 20
 """Numbers of gradients that are looked at to tell sides apart, about: kept for each corner, in float64."""
 FARTHEST = 1e6
@@ -212,10 +212,13 @@ class Sides:
             TooManyCorners: sides cannot be told apart.
         """
         self._precise, self._tolerance = precise, tolerance
-        began = time.monotonic()
-        with Corners(near=NEAR * epsilon) as corners:
-            self._oracle = precise(0.0, 0)
-        if (time.monotonic() - began) * len(corners.corners) > MOST_SECONDS:
+        for _ in range(2):  # the first run may import, and wait for others on a busy machine
+            began = time.monotonic()
+            with Corners(near=NEAR * epsilon) as corners:
+                self._oracle = precise(0.0, 0)
+            if (time.monotonic() - began) * len(corners.corners) <= MOST_SECONDS:
+                break
+        else:
             raise TooManyCorners("a run for each of them takes too long")
         self.corners = corners.corners
         with Corners(self.corners) as chosen:
