@@ -232,8 +232,9 @@ class Worker:
                 # The reaper is gone too, which only a dying fork server does to it.
                 pass
             finally:
-                self._ended = self._ended or ended
-                self._close()
+                if self._ended is None:  # somebody else may have waited for it, too
+                    self._ended = ended
+                    self._close()
         return self._ended
 
     def _close(self) -> None:
