@@ -195,9 +195,11 @@ def _beyond(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int])
 
 
 def _joined(traces: Sequence[Traced], source: str) -> Traced:
-    """The first trace, with the text of all of them and their inputs."""
+    """The first trace, with the text of all of them and their inputs; their mode, if it matters to one of them."""
     problem = replaced(traces[0].problem, source=source, sha256=sha256(source))
-    return replace(traces[0], problem=problem, further=tuple(other.inputs for other in traces[1:]))
+    strictest = max(traces, key=lambda each: any(row["training"] is not None for _, row in each.settings))
+    further = tuple(other.inputs for other in traces[1:])
+    return replace(traces[0], problem=problem, settings=strictest.settings, further=further)
 
 
 def _difference(first: Traced, other: Traced) -> str:
