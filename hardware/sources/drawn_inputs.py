@@ -152,7 +152,8 @@ def _column_bounds(numbers: Any, low: int, high: int, shape: str) -> tuple[str, 
         # How likely so narrow a range is if the numbers are drawn from all of it.
         narrowest = float(torch.minimum(high - lows, highs - low).min() + 1) / (high - low + 1)
         likely = count * narrowest ** columns.shape[1]
-        if columns.shape[1] > 2 and likely < likeliness:
+        # If all rows were the same, nothing would be drawn, and a kernel could have them in its text.
+        if columns.shape[1] > 2 and likely < likeliness and bool((highs > lows).any()):
             view = f".view({', '.join(['-1', *['1'] * (numbers.ndim - 1)])})" if axis == 0 else ""
             rows = (lows.tolist(), (highs - lows + 1).tolist())
             likeliness, bounds = likely, (f"torch.tensor({rows[0]}){view}", f"torch.tensor({rows[1]}){view}")

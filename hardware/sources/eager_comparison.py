@@ -1,6 +1,7 @@
 """An operator and the text for it, run side by side with inputs of some sizes: do they do the same there?"""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,16 +24,24 @@ _OTHER_OPERATORS = "it calls other operators"
 class _Operators(TorchDispatchMode):  # type: ignore[misc]
     """The operators that are called, each with its arguments and the shapes of its results."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Sequence[torch.Tensor]) -> None:
+        """``held`` are told apart: numbers do not tell a bias of zeros from another."""
         super().__init__()
         self.rows: list[str] = []
+        self._places = {value.untyped_storage().data_ptr(): place for place, value in enumerate(held)}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, arguments = str(func), tree_map(_shown, (args, kwargs or {}))
+        name, arguments = str(func), tree_map(self._shown, (args, kwargs or {}))
         result = func(*args, **kwargs or {})
         if name not in _ALIASES:
-            self.rows.append(f"{name} {arguments} {tree_map(_shown, result)}")
+            self.rows.append(f"{name} {arguments} {tree_map(self._shown, result)}")
         return result
+
+    def _shown(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        memory = value.untyped_storage().data_ptr() if value.layout is torch.strided else None
+        return f"{value.dtype} {tuple(value.shape)} in {self._places.get(memory)}"
 
 
 class Comparison:
@@ -75,8 +84,9 @@ class Comparison:
         versions = [value._version for value in (*self._own, *self._given)]
         try:
             with random_state_kept():  # the text draws the same numbers
-                expected, operators = _run(lambda: called(operator, *by_place_and_name(operator, own), held))
-            result, others = _run(lambda: self._reference(*given, *self._given))
+                call = partial(called, operator, *by_place_and_name(operator, own), held)
+                expected, operators = _run(call, [*_tensors(own), *held.values()])
+            result, others = _run(partial(self._reference, *given, *self._given), [*given, *self._given[: len(held)]])
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises with sizes that nobody gave it
             return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         finally:
@@ -92,14 +102,10 @@ class Comparison:
         return "its numbers are others" if is_other else ""
 
 
-def _run(call: Callable[[], Any]) -> tuple[Any, list[str]]:
-    """A result, and the operators that gave it."""
-    with torch.enable_grad(), _Operators() as mode:
+def _run(call: Callable[[], Any], held: Sequence[torch.Tensor]) -> tuple[Any, list[str]]:
+    """A result of inputs and parameters that are ``held``, and the operators that gave it."""
+    with torch.enable_grad(), _Operators(held) as mode:
         return call(), mode.rows
-
-
-def _shown(value: Any) -> Any:
-    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else value
 
 
 def _tensors(inputs: Mapping[str, Any]) -> list[torch.Tensor]:

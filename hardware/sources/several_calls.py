@@ -71,6 +71,10 @@ def trace_calls(
                 f"`a = optimize(module, call_1)` and `b = optimize(module, call_{place})`, and use `a.kernel` for "
                 "calls of the one kind, `b.kernel` for those of the other"
             )
+    try:
+        general = _general(traces)
+    except ProblemError as error:
+        raise ProblemError(f"{error}: search each alone") from None
     head = first.problem.source.partition(_REFERENCE)[0]
     names = _names(traces)
     shapes = "".join(f'    "{name}": dict(call="{name}"),\n' for name in names)
@@ -84,7 +88,7 @@ def trace_calls(
         head.partition(_INPUTS)[0].replace(_SHAPES, f"shapes = {{\n{shapes}}}\ntimed = {{\n{timed}}}\n")
         + f"\ndef inputs(generator, call):\n{inputs}"
         + _REFERENCE
-        + _general(traces)
+        + general
     )
     return _joined(traces, source)
 
@@ -121,8 +125,14 @@ def _with_sizes(traces: Sequence[Traced], weights: Sequence[float], dynamic: tup
                 f"{described(first.operator)} has other {what} with {sizes_text(dynamic, sizes)}: give "
                 "`dynamic_shapes` ranges without it, or search several calls, `inputs=[[x], [y]]`"
             )
-    general = _general(every)
-
+    try:
+        general = _general(every)
+    except ProblemError as error:
+        shown = "; ".join(sizes_text(dynamic, sizes) for sizes in rows)
+        raise ProblemError(
+            f"{described(first.operator)} with {shown}: {error}: give `dynamic_shapes` ranges without it, or search "
+            "each alone"
+        ) from None
     names = ["main"] if count == 1 else []
     names += ["_".join(f"{each.name}_{size}" for each, size in zip(dynamic, sizes, strict=True)) for sizes in rows][
         len(names) :
@@ -185,9 +195,11 @@ def _beyond(first: Traced, dynamic: Sequence[DynamicSize], sizes: Sequence[int])
 
 
 def _joined(traces: Sequence[Traced], source: str) -> Traced:
-    """The first trace, with the text of all of them and their inputs."""
+    """The first trace, with the text of all of them and their inputs; their mode, if it matters to one of them."""
     problem = replaced(traces[0].problem, source=source, sha256=sha256(source))
-    return replace(traces[0], problem=problem, further=tuple(other.inputs for other in traces[1:]))
+    strictest = max(traces, key=lambda each: any(row["training"] is not None for _, row in each.settings))
+    further = tuple(other.inputs for other in traces[1:])
+    return replace(traces[0], problem=problem, settings=strictest.settings, further=further)
 
 
 def _difference(first: Traced, other: Traced) -> str:
@@ -231,7 +243,7 @@ def _general(traces: Sequence[Traced]) -> str:
     references = [each.problem.source.partition(_REFERENCE)[2] for each in traces]
     numbers = [list(map(int, _NUMBER.findall(text))) for text in references]
     if len(set(map(_skeleton, traces))) > 1:
-        raise ProblemError("the calls take other ways through the operator, not only other sizes: search each alone")
+        raise ProblemError("the calls take other ways through the operator, not only other sizes")
     columns = iter(list(zip(*numbers, strict=True)))
     dimensions = list(_dimensions(traces))
 
@@ -278,7 +290,7 @@ def _expression(values: tuple[int, ...], dimensions: Sequence[tuple[str, tuple[i
         if len(steps := {value - size for value, size in zip(values, sizes, strict=True)}) == 1:
             return f"({text} + {step})" if (step := steps.pop()) > 0 else f"({text} - {-step})"
     shown = ", ".join(map(str, values))
-    raise ProblemError(f"a number in the operator's graph is {shown}, and no size says why: search each call alone")
+    raise ProblemError(f"a number in the operator's graph is {shown}, and no size says why")
 
 
 def _quotient(values: Sequence[int], sizes: Sequence[int]) -> int:

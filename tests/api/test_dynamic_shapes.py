@@ -114,7 +114,7 @@ def test_the_reference_is_the_operator_at_every_size(name: str) -> None:
         (lambda x: x * {8: 2.0, 17: 3.0}.get(x.shape[0], 1.0), "other operators, or numbers"),
         (lambda x: x * math.log(x.shape[0]), "other operators, or numbers"),
         (lambda x: x.reshape(8, 2, 8).sum(1), "with batch=1: .* cannot be traced"),
-        (lambda x: x[: min(x.shape[0], 30)], "no size says why"),
+        (lambda x: x[: min(x.shape[0], 30)], "batch=8; batch=1; .* no size says why: give `dynamic_shapes` ranges"),
         (lambda x: sum(x[at] for at in range(x.shape[0])), "other operators, or numbers"),
         (lambda x: x.view(2, x.shape[0] // 2, 16).sum(0), "with batch=1: .* cannot be traced"),
         (lambda x: x + torch.tensor([float(x.shape[0])]), "other constants"),
@@ -149,6 +149,19 @@ def test_an_operator_that_is_another_at_some_size_is_refused(
 ) -> None:
     with pytest.raises(ProblemError, match=sentence):
         problem_of(of(function), [X], dynamic_shapes={"x": {0: BATCH}})
+
+
+def test_a_weight_of_zeros_is_not_another() -> None:
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.usual, self.even = (nn.Parameter(torch.zeros(16)) for _ in range(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + (self.usual if x.shape[0] % 8 else self.even)
+
+    with pytest.raises(ProblemError, match=r"another way at batch=8 \(it calls other operators\)"):
+        problem_of(Biased(), [X[:7]], dynamic_shapes={"x": {0: torch.export.Dim("batch", min=1, max=39)}})
 
 
 def test_a_range_without_the_sizes_of_another_way_is_taken() -> None:

@@ -85,6 +85,21 @@ def test_what_is_no_one_operator_is_refused(operator: Any, calls: list[Any], sen
         problem_of(operator, calls)
 
 
+def test_a_mode_that_matters_to_one_call_alone_is_a_setting() -> None:
+    class Clamped(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.clamp(-1, 1) if self.training and len(x) > 8 else x * 2
+
+    rows = {"x": {0: torch.export.Dim("rows", min=2, max=20)}}
+    traces = [
+        problem_of(Clamped().eval(), [[torch.ones(4)], [torch.ones(12)]]),
+        problem_of(Clamped().eval(), [torch.ones(4)], dynamic_shapes=rows),
+    ]
+    assert [each.settings[0][1]["training"] for each in traces] == [False, False]
+    both = problem_of(Clamped().eval(), [[torch.ones(4)], [torch.ones(6)]])
+    assert both.settings[0][1]["training"] is None, "it matters to neither"
+
+
 def test_prefill_and_decode_with_another_structure_of_the_cache_name_the_way_out() -> None:
     def attend(x: torch.Tensor, cache: Any = None) -> torch.Tensor:
         keys, values = (x, x) if cache is None else (torch.cat([past, x], 1) for past in cache)

@@ -129,3 +129,9 @@ def test_integers_of_one_range_are_drawn_from_all_of_it(seed: int) -> None:
     for shape in ((2, 16), (64, 3), (1, 3), (512, 4), (3, 64)):
         given = torch.randint(0, 30522, shape, generator=torch.Generator().manual_seed(seed))
         assert f"torch.randint({given.min()}, {given.max() + 1}, {shape}," in inputs_text({"x": given})
+
+
+def test_rows_that_are_all_the_same_are_drawn_as_others() -> None:
+    positions = torch.arange(16).expand(8, 16).contiguous()
+    drawn = redrawn({"positions": positions}, 1)["positions"]
+    assert not torch.equal(drawn, positions) and set(drawn.unique().tolist()) <= set(range(16))
