@@ -32,7 +32,9 @@ def drafts(words: Sequence[str]) -> list[Draft]:
     if words and words[0].startswith("{"):
         raise InputError(f"{words[0]!r} is no lease: write SESSION/NODE/N, which `claim --json` has as .lease.lease")
     if len(words) % 2:
-        raise InputError(f"{words[-1]!r} stands alone: write LEASE FILE pairs, neither of them empty, or `-` for JSON on stdin")
+        raise InputError(
+            f"{words[-1]!r} stands alone: write LEASE FILE pairs, neither of them empty, or `-` for JSON on stdin"
+        )
     pairs = zip(words[::2], words[1::2], strict=True)
     return [_loaded(Draft(lease=lease, file=file)) for lease, file in pairs]
 
