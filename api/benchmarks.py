@@ -28,7 +28,7 @@ def run_benchmark(
     retry: bool = False,
     at_once: int | None = None,
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
     on_row: Callable[[Row, Progress], None] = lambda row, progress: None,
     **choices: Any,
@@ -65,7 +65,7 @@ def run_benchmark(
     configuration = RunConfiguration(
         benchmark=benchmark,
         root=None if path is None else Path(path),
-        home=home or kernelswarm_home(),
+        home=kernelswarm_home(home),
         choices=benchmark.resolved(choices),
         problems=problems,
         pool=pool,

@@ -32,7 +32,7 @@ def evaluate(
     against: str = "best",
     measure: str = "device",
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Judge a kernel: what ``kernelswarm evaluate --json`` prints, as an object.
@@ -53,7 +53,7 @@ def evaluate(
         BusError: the cluster cannot be reached.
     """
     traced, source = problem_of(problem, inputs), read_candidate(Path(candidate))
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
     place = find_pool(pool, root)
     language_taken(source, place, Path(candidate))
     options = SearchOptions(

@@ -20,7 +20,7 @@ from ..store import Question, Table, questions, run_sql
 from ..store.query_limits import MAX_ROWS, TIMEOUT_SECONDS
 
 T = TypeVar("T")
-_NAMES = frozenset(field.name for field in fields(SearchOptions))
+_NAMES = frozenset({"author", *(field.name for field in fields(SearchOptions))})
 _OPTION = re.compile(r"--([a-z][a-z-]*[a-z])(?: ([\d.]*\d)\b)?")
 
 
@@ -32,7 +32,7 @@ def sql(
     max_rows: int = MAX_ROWS,
     timeout: float = TIMEOUT_SECONDS,
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
 ) -> Table:
     """Ask the log, while searches run and after; ``.records()`` of the answer are dictionaries.
 
@@ -55,7 +55,7 @@ def sql(
         return sql(
             query.sql, query.values(given), as_of=as_of, max_rows=max_rows, timeout=timeout, nats=nats, home=home
         )
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
 
     async def ask() -> Table:
         async with asked_bus(nats) as bus:
@@ -112,6 +112,9 @@ def errors_in_python() -> Iterator[None]:
     """Errors name options as arguments of Python's functions, not as those of the command."""
     try:
         yield
+    except KeyboardInterrupt as interrupt:
+        vars(interrupt).setdefault("result", None)  # whoever handles it may ask for it
+        raise
     except KernelswarmError as error:
         error.args = tuple(in_python(item) if isinstance(item, str) else item for item in error.args)
         raise

@@ -18,7 +18,7 @@ from ..sessions.resume import CLOSING_ROLES, resuming
 from .questions import blocking
 
 
-def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = None) -> ReplayReport:
+def replay(session: str, *, to: str = "", nats: str = "", home: str | Path | None = None) -> ReplayReport:
     """Feed a recorded session to a fresh planner, analyst and distiller; every output must be the recorded one.
 
     The conversations of authors that ask models are had again with the recorded answers; the report says whether this
@@ -53,7 +53,7 @@ def re_evaluate(
     pool: str = "",
     on_notice: Callable[[str], None] = lambda _: None,
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
 ) -> ReEvaluation:
     """Replay with live effects: evaluate the session's correct candidates again, and hold the ranking against it.
 
@@ -70,7 +70,7 @@ def re_evaluate(
         InputError: there is no such session or pool, or the problem cannot be searched there.
         KernelswarmError: the session has no correct candidate.
     """
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
 
     async def run() -> ReEvaluation:
         recorded = await _read(root, session, nats)
@@ -91,7 +91,7 @@ def resume(
     close: bool = False,
     on_notice: Callable[[str], None] = lambda _: None,
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
 ) -> SearchResult:
     """Go on with an open session where it was; blocks until it is closed.
 
@@ -104,7 +104,7 @@ def resume(
     """
 
     async def run() -> SearchResult:
-        place, roles = home or kernelswarm_home(), CLOSING_ROLES if close else ALL_ROLES
+        place, roles = kernelswarm_home(home), CLOSING_ROLES if close else ALL_ROLES
         async with resuming(session, home=place, nats=nats, roles=roles, on_notice=on_notice) as running:
             if close:
                 await running.stop(INTERRUPTED)
@@ -115,7 +115,7 @@ def resume(
     return blocking(run())
 
 
-def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = None) -> SessionDiff:
+def diff(session_a: str, session_b: str, *, nats: str = "", home: str | Path | None = None) -> SessionDiff:
     """Hold two sessions against each other: what was asked, where their decisions part, what each found and how soon.
 
     Raises:
@@ -130,9 +130,9 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = 
     return blocking(run())
 
 
-async def _read(home: Path | None, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
+async def _read(home: str | Path | None, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home or kernelswarm_home(), session, bus=bus, verify=True, to_end=to_end)
+        return await read_session(kernelswarm_home(home), session, bus=bus, verify=True, to_end=to_end)
 
 
 __all__ = ["diff", "re_evaluate", "replay", "resume"]

@@ -44,7 +44,7 @@ def optimize(
     dynamic_shapes: DynamicShapes | None = None,
     pool: str = "cpu",
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
     on_notice: Callable[[str], None] | None = None,
     **choices: Unpack[SearchChoices],
 ) -> Optimized:
@@ -73,11 +73,12 @@ def optimize(
         InputError: the operator, an input or an option cannot be used.
         BusError: the cluster cannot be reached.
         KeyboardInterrupt: Ctrl-C closed the session; ``result`` of the exception is what this would have returned.
-            After a second Ctrl-C the session stays open, and the message says how to resume it.
+            After a second Ctrl-C the session stays open, and the message says how to resume it; ``result`` is None
+            then, and where no session was open yet.
     """
     options = SearchOptions(**given(choices))
     traced = problem_of(operator, inputs, weights, dynamic_shapes)
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
     return _whole(blocking(partial(_search, traced, pool, options, root, nats, on_notice)))
 
 
@@ -89,7 +90,7 @@ def fork(
     at: str = "",
     pool: str = "",
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
     on_notice: Callable[[str], None] | None = None,
     **choices: Unpack[ForkChoices],
 ) -> Optimized:
@@ -114,7 +115,7 @@ def fork(
         KeyboardInterrupt: as for :func:`optimize`.
         BusError: the cluster cannot be reached.
     """
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
     session = parent.session if isinstance(parent, Optimized) else parent
 
     async def search(interrupts: Interrupts) -> Optimized:
@@ -127,14 +128,14 @@ def fork(
     return _whole(blocking(search))
 
 
-def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None) -> list[Step]:
+def lineage(session: str, node: str, *, nats: str = "", home: str | Path | None = None) -> list[Step]:
     """How a kernel came about: every step from the root to ``node``, through forks and seeds.
 
     Raises:
         InputError: there is no such session or node.
         LogCorrupted: a session on the way is not what was written; the first bad event is named.
     """
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
     return blocking(read_lineage(session, node, lambda name: _recorded(root, name, nats, to_end=False)))
 
 
@@ -145,7 +146,7 @@ def export(
     where: str = "",
     sessions: Sequence[str] = (),
     nats: str = "",
-    home: Path | None = None,
+    home: str | Path | None = None,
 ) -> Manifest:
     """Export the log into the folder ``out``, without secrets; what ``docs/export.md`` describes.
 
@@ -165,20 +166,20 @@ def export(
 
     async def write() -> Manifest:
         async with asked_bus(nats) as bus:
-            root = home or kernelswarm_home()
+            root = kernelswarm_home(home)
             return await write_export(root, format, where_to, where=where, sessions=sessions, bus=bus)
 
     return blocking(write())
 
 
 def import_log(
-    source: str | Path, *, sessions: Sequence[str] = (), without: Sequence[str] = (), home: Path | None = None
+    source: str | Path, *, sessions: Sequence[str] = (), without: Sequence[str] = (), home: str | Path | None = None
 ) -> Imported:
     """Take the events of another machine's log, or of an exported folder of events, into this one.
 
     Errors: :func:`kernelswarm.store.import_log`; after one of them nothing was changed.
     """
-    return store.import_log(home or kernelswarm_home(), Path(source), sessions=sessions, without=without)
+    return store.import_log(kernelswarm_home(home), Path(source), sessions=sessions, without=without)
 
 
 def _whole(outcome: Optimized) -> Optimized:

@@ -14,7 +14,7 @@ def time(
     problem: str | Path | None = None,
     *,
     pool: str = "cpu",
-    home: Path | None = None,
+    home: str | Path | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> TimedFile:
     """Time a finished file (``best.py``) against its reference in ordinary processes: what ``kernelswarm time`` does.
@@ -29,7 +29,7 @@ def time(
     Raises:
         InputError: a file or the pool cannot be used.
     """
-    root = home or kernelswarm_home()
+    root = kernelswarm_home(home)
 
     async def timed() -> TimedFile:
         with progress(on_notice) as say:

@@ -8,13 +8,14 @@ from platformdirs import user_data_path
 from ..schemas import InputError
 
 
-def kernelswarm_home() -> Path:
-    """``KERNELSWARM_HOME``, by default the user data folder; made if it is not there.
+def kernelswarm_home(given: str | Path | None = None) -> Path:
+    """The folder ``given``, else ``KERNELSWARM_HOME``, by default the user data folder; made if it is not there.
 
     Raises:
         InputError: it cannot be made or written.
     """
-    home = Path(os.environ.get("KERNELSWARM_HOME") or user_data_path("kernelswarm", appauthor=False)).absolute()
+    default = os.environ.get("KERNELSWARM_HOME") or user_data_path("kernelswarm", appauthor=False)
+    home = Path(given or default).absolute()
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:

@@ -86,6 +86,8 @@ def _decided(decision: Decided | None) -> str:
 
 
 def _better(comparison: SessionDiff) -> str:
+    if comparison.a.speedup is None or comparison.b.speedup is None:
+        return "there is no speedup on both sides to compare"
     if not comparison.comparable:
         return "their speedups cannot be compared: another problem, hardware or baselines"
     if comparison.better:

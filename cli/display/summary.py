@@ -79,8 +79,8 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
         out.print(f"go on    kernelswarm fork {result.session} --node {result.best}", markup=False)
     out.print(f"look     kernelswarm show {result.session}", markup=False)
     out.print(
-        f'         kernelswarm sql "SELECT node, verdict, speedup, bottleneck FROM nodes '
-        f"WHERE session = '{result.session}' ORDER BY speedup DESC\"",
+        f'         kernelswarm sql "SELECT node, verdict, speedup, speedup_low, bottleneck FROM nodes '
+        f"WHERE session = '{result.session}' ORDER BY fitness DESC\"",
         markup=False,
     )
 

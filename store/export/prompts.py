@@ -84,7 +84,8 @@ def _problem(opened: SessionOpened) -> str:
         for shape in facts.shapes
     ]
     lines = [f"# Problem `{problem.name}` ({problem.format.value})", _fenced(problem.source, "python"), "Shapes:"]
-    return "\n".join([*lines, *shapes, f"Precision to match: {facts.dtype}. Only the first shape is timed."])
+    timed = ", ".join(f"{shape.name} (weight {shape.weight or 1.0:g})" for shape in facts.timed)
+    return "\n".join([*lines, *shapes, f"Precision to match: {facts.dtype}. Timed: {timed}."])
 
 
 def _machine(opened: SessionOpened) -> str:

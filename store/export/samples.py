@@ -20,7 +20,8 @@ class Sample:
     prompt: Prompt
     completion: str
     reward: float
-    """Median speedup against the best baseline; 0 if wrong, or if the completion held no usable candidate."""
+    """Median speedup against the best baseline, or the low end of its interval where that is too noisy;
+    0 if wrong, or if the completion held no usable candidate."""
     speedup: Interval | None
     verdict: str
 

@@ -63,7 +63,7 @@ class ExportedNode:
 
     @property
     def reward(self) -> float:
-        """Median speedup against the best baseline; 0 if wrong."""
+        """Median speedup against the best baseline, or its interval's low end where that is too noisy; 0 if wrong."""
         diagnosis = self.diagnosis
         return float(diagnosis.fitness) if diagnosis is not None and diagnosis.verdict is Verdict.correct else 0.0
 

@@ -349,6 +349,7 @@ def test_an_interrupt_closes_the_session_and_carries_the_best_so_far(
         loop.close()
     if presses == 2:
         assert str(caught.value) == "session scale-abcde stays open: kernelswarm resume scale-abcde goes on with it"
+        assert caught.value.result is None  # type: ignore[attr-defined]
         return
     assert "session scale-abcde is closed" in str(caught.value) and "show scale-abcde --file" in str(caught.value)
     best = caught.value.result  # type: ignore[attr-defined]
