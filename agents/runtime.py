@@ -316,6 +316,10 @@ class Worker:
         except Postponed:
             raise
         except Exception as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                # What is cut off may break on its way out; a worker that went on then would never end.
+                raise asyncio.CancelledError from error
             # A defect in an agent must cost one step, not the session: it is tried again, then said in an event.
             if not last_try:
                 # An error of ours says in its message what went wrong; where a defect lies only its traceback does.

@@ -74,7 +74,7 @@ async def running(*workers: Worker):
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks)
+        await within(asyncio.wait(tasks))
 
 
 async def heard(bus: Bus, kind: type[Event], count: int, session: str = "s-test1") -> list[Envelope]:
@@ -147,14 +147,19 @@ async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus, error: Excep
     assert (failed.node, agent.tries) == ("n001", 2)
 
 
-async def test_a_worker_that_leaves_hands_its_step_to_another_at_once(bus: Bus) -> None:
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_a_worker_that_leaves_hands_its_step_to_another_at_once(breaks: bool, bus: Bus) -> None:
     started = asyncio.Event()
     bus.ack_wait_s = REDELIVERY_S
 
     class Endless(Planning):
         async def handle(self, work: Work) -> Sequence[Answer]:
             started.set()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                if breaks:
+                    raise ValueError("what was cut off breaks on its way out")
             raise AssertionError
 
     await bus.publish(opening())
