@@ -59,9 +59,8 @@ async def asked_log(home: Path, nats: str) -> AsyncIterator["Bus | None"]:
 
     Nobody can write into it meanwhile: print what was answered afterwards.
     """
-    async with asked_bus(nats) as bus:
-        with store.share_log(home):
-            yield bus
+    async with asked_bus(nats) as bus, store.share_log(home):
+        yield bus
 
 
 async def damage_of(home: Path, nats: str = "") -> StoreError | None:

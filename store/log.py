@@ -1,5 +1,6 @@
 """The append-only log: one DuckDB file, one writer."""
 
+import asyncio
 import contextlib
 import functools
 import logging
@@ -223,6 +224,13 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> "Log":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closing takes tens of milliseconds: too long for an event loop."""
+        await asyncio.to_thread(self.close)
 
     def _new(self, entries: Iterable["_ReadableMessage"]) -> list["_ReadableMessage"]:
         """Those whose id the log does not have, each id once."""

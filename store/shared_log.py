@@ -1,8 +1,9 @@
 """One opened file for several questions in a row: to open a log takes longer than most of them."""
 
+import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -34,8 +35,8 @@ class _Shared:
 _shared: ContextVar[_Shared | None] = ContextVar("shared_log", default=None)
 
 
-@contextlib.contextmanager
-def share_log(home: Path) -> Iterator[None]:
+@contextlib.asynccontextmanager
+async def share_log(home: Path) -> AsyncIterator[None]:
     """What is asked of the log of ``home`` in the body, one question after the other, opens its file once.
 
     Nobody can write into the log from the first question that the file answers to the end of the body: wait for
@@ -47,7 +48,7 @@ def share_log(home: Path) -> Iterator[None]:
         yield
     finally:
         _shared.reset(token)
-        shared.close()
+        await asyncio.to_thread(shared.close)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ async def snapshot(home: Path, scratch: Path, *, bus: "Bus | None" = None, memor
         copy = scratch / ".snapshot.duckdb"
         await copy_log(home, copy, bus=bus, memory=memory)
         log = await asyncio.to_thread(Log.open, copy, read_only=True, memory=memory)
-    with log:
+    async with log:
         yield log
     (scratch / ".snapshot.duckdb").unlink(missing_ok=True)
 
@@ -65,7 +65,7 @@ async def copy_log(home: Path, out: Path, *, bus: "Bus | None" = None, memory: s
     state = await log_state(home, bus=bus)
     chain = Chain()
     log = await asyncio.to_thread(Log.open, out, memory=memory)
-    with log:
+    async with log:
         async for rows in pages(home, state, bus=bus):
             for row in rows:
                 if reason := chain.follow(row):

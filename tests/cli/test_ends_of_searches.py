@@ -108,7 +108,9 @@ async def test_an_interrupt_while_finalists_are_timed_ends_as_any_other_does(tmp
     assert status == 130, err
     report = result(tmp_path / "o")
     assert (report["reason"], report["best"], report["win"]) == ("interrupted", "n001", False)
-    assert "it ended before a second run confirmed that" in report["detail"]
+    # By whether its first timing lies above 1, which a busy machine decides.
+    reasons = ("it ended before a second run confirmed that", "a win needs an interval above 1")
+    assert any(reason in report["detail"] for reason in reasons)
     assert f"go on    kernelswarm fork {report['session']} --node n001" in out
 
 
