@@ -234,7 +234,7 @@ async def _search(
                         if text := step_text(event, running.graph):
                             say(text)
                 result = running.result()
-                text = finished_file(running.graph, result.best) if result.best else ""
+                text = await asyncio.to_thread(finished_file, running.graph, result.best) if result.best else ""
                 outcome = Optimized(result, traced, text)
     except asyncio.CancelledError:
         if outcome is None:

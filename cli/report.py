@@ -49,7 +49,7 @@ def kept_folder(home: Path, session: str) -> Path | None:
 
 
 def write_result(search: Search, folder: Path) -> SearchResult:
-    """Write what ``search`` came to into ``folder``: the result with the kernel's path filled in.
+    """Write what ``search`` came to into ``folder``: the result with the kernel's path filled in. Too slow for a loop.
 
     Raises:
         InputError: the folder cannot be written; the kernel is still in the log.

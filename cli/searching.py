@@ -1,5 +1,6 @@
 """What optimize and fork share: a search is opened, shown, followed to its end, and written down."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def search(configuration: SearchConfiguration) -> int:
                     display.say(note)
                 await follow(running_search, display, interrupts)
                 folder = configuration.out_dir or configuration.home / "sessions" / running_search.session
-                result = write_result(running_search, folder)
+                result = await asyncio.to_thread(write_result, running_search, folder)
             print_result(result, json=configuration.json, failures=display.failures if is_one_stream() else ())
             return result
 

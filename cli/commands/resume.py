@@ -1,5 +1,6 @@
 """``kernelswarm resume``: go on with a session that was cut off."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -73,7 +74,7 @@ def resume(
                     if close:
                         await search.stop(INTERRUPTED)
                     await follow(search, display, interrupts)
-                    result = write_result(search, folder or home / "sessions" / session)
+                    result = await asyncio.to_thread(write_result, search, folder or home / "sessions" / session)
                 print_result(result, json=json)
                 return result
         except UnknownSession as error:
