@@ -222,10 +222,9 @@ class Lease:
     async def _tell_of_others(self) -> None:
         while self.on_others is not None:
             await asyncio.sleep(PATIENCE_S)
-            is_handed_on = self._holders or time.monotonic() - self._left_at < PATIENCE_S
-            if not is_handed_on and self.on_others is not None:
-                told, self.on_others = self.on_others, None
-                told(OTHERS)
+            if self.on_others is not None and not self._holders and time.monotonic() - self._left_at >= PATIENCE_S:
+                tell, self.on_others = self.on_others, None
+                tell(OTHERS)
 
     def _hand_on(self, attempt: "_Attempt") -> None:
         heir = self._next_heir() if self._in_a_row < MOST_IN_A_ROW - 1 else None
