@@ -104,7 +104,8 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None,
     if win or best is None or best.speedup is None or opened is None or not opened.explains_losses:
         return sentence
     decided = None if best.obstacle or best.is_win else deciding(best)
-    return "; ".join(filter(None, [sentence, ways_out(opened, reason, decided)]))
+    fraction = best.roofline_fraction if decided and opened.names_roofline else None
+    return "; ".join(filter(None, [sentence, ways_out(opened, reason, decided, fraction)]))
 
 
 def _result(best: PlannedNode | None, win: bool, opened: SessionOpened | None) -> str:
@@ -150,7 +151,8 @@ def _lost(best: PlannedNode, words: _Words, over: Callable[[Interval, str], str]
     stands = f"{best.name}'s time is" if interval.is_noise else f"{best.name} stands at"
     numbers = [(best.speedup, best.against, words.judged)]
     if best.counts_device_alone:
-        beside = _beside_device(best, words, over) or f" {words.judged}"
+        is_told = best.ordinary or not opened.names_roofline
+        beside = (_beside_device(best, words, over) if is_told else "") or f" {words.judged}"
     else:
         numbers += [(best.ordinary, best.ordinary_against or best.against, words.ordinary)]
         (_, _, name), *others = sorted(numbers, key=lambda number: number[0] is not interval)

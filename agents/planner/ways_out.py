@@ -7,6 +7,8 @@ from .state import PlannedNode
 _STOPPED = ("interrupted", "user")
 _WITHOUT_MORE = ("exhausted", "floor", "idle", *_STOPPED)
 """Reasons of a close after which more candidates, or more time, are no way out of their own."""
+NEAR_ROOFLINE = 0.9
+"""From this share on no further kernel, and no calmer machine, comes to a win."""
 
 
 def deciding(node: PlannedNode) -> Interval | None:
@@ -26,7 +28,9 @@ def verdict_of(interval: Interval, intervals: int) -> str:
     return f"a win needs {needed} above 1, and {why}"
 
 
-def ways_out(opened: SessionOpened, reason: str, interval: Interval | None = None) -> str:
+def ways_out(
+    opened: SessionOpened, reason: str, interval: Interval | None = None, fraction: float | None = None
+) -> str:
     """What may come to a win, as the options that do it; empty where candidates were given, not searched for, and where
     somebody stopped the search before anything was timed.
 
@@ -34,9 +38,12 @@ def ways_out(opened: SessionOpened, reason: str, interval: Interval | None = Non
         opened: the session.
         reason: of its close.
         interval: the one that decided; None where nothing was timed.
+        fraction: of the roofline, which the best candidate reaches; None where that is not known.
     """
     if opened.candidates or (interval is None and reason in _STOPPED):
         return ""
+    if fraction is not None and NEAR_ROOFLINE <= fraction <= 1.0:
+        return f"it reaches {fraction:.0%} of the roofline, so that hardly any kernel is faster at this shape"
     ways = []
     if interval is not None and interval.low <= 1.0 <= interval.high:
         ways.append("a run while less else is at work here, whose interval is narrower")

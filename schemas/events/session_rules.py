@@ -69,5 +69,8 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     they were confirmed for."""
     explains_losses: bool = False
     """Whether the last sentence without a win names the number that decided, what it missed, and what may help."""
+    names_roofline: bool = False
+    """Whether that sentence says so where the best candidate is near the roofline, instead of more candidates, and
+    leaves out why a loser was not timed as a call."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""

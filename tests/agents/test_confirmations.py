@@ -139,6 +139,13 @@ def test_where_an_interval_leaves_it_open_a_calmer_machine_may_help(case: str) -
     assert f"a win needs an interval above 1, {sentence}" in closing.event.detail
 
 
+def test_near_the_roofline_nothing_else_is_proposed() -> None:
+    near = ways_out(given.opened(), "budget", given.interval(1.01), 0.96)
+    assert near == "it reaches 96% of the roofline, so that hardly any kernel is faster at this shape"
+    for fraction in (None, 0.5, 1.2):
+        assert "more candidates" in ways_out(given.opened(), "budget", given.interval(1.01), fraction)
+
+
 def test_what_may_help_is_what_it_ended_for() -> None:
     for opened, reason, helps in (
         ({"minutes": 4.0}, "minutes", "more time (--minutes 8), another author"),
