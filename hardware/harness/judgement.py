@@ -11,6 +11,7 @@ from ..processes.worker import Worker, describe_end
 from .inputs.case import Case
 from .inputs.sizes import overlaps
 from .messages.commands import UNMEASURABLE, Compared, Expected, Output
+from .tensors.bounds import ABSOLUTE
 
 _SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file system")
 _WALLS = "; a judged process starts no program and writes in its own folder alone: compile while the file is imported"
@@ -79,8 +80,12 @@ def explain_numbers(result: Compared, labels: Sequence[str] = ()) -> str:
     if result.error >= UNMEASURABLE:
         many = f", one of {result.finite} elements that are finite where the reference is not"
         return message + many * (result.finite > 1)
+    if result.bound == 0:
+        return f"{message}; such values have to be equal"
     own = f"the reference's own is {result.reference_error:.3g}"
-    return f"{message}: error {result.error:.3g}, allowed {result.bound:.3g} ({own})"
+    if result.bound == ABSOLUTE:
+        return f"{message}: {result.error:.3g} times as far off as the problem's atol and rtol allow ({own})"
+    return f"{message}: error {result.error:.3g} of |expected| + rms, allowed {result.bound:.3g} ({own})"
 
 
 def subscript(element: Sequence[int]) -> str:

@@ -13,7 +13,7 @@ from kernelswarm.hardware.harness.reference.effects import called
 from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32, by_other_kernels
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
-from kernelswarm.hardware.harness.tensors.bounds import Tolerance, bound_for, read_tolerance
+from kernelswarm.hardware.harness.tensors.bounds import ABSOLUTE, Tolerance, bound_for, read_tolerance
 from kernelswarm.hardware.harness.tensors.compare import Target
 from kernelswarm.hardware.harness.tensors.roundings import to_tf32
 from kernelswarm.hardware.harness.verification import explain_numbers
@@ -61,6 +61,19 @@ def test_what_cannot_be_compared_has_no_error_in_words() -> None:
         ok=False, error=UNMEASURABLE, reference_error=0.0, bound=0.0, element=(3,), got="4", expected="5"
     )
     assert explain_numbers(comparison) == "output 0[3] is 4, expected 5"
+
+
+@pytest.mark.parametrize(
+    ("bound", "says"),
+    [
+        (1e-5, ": error 0.25 of |expected| + rms, allowed 1e-05 (the reference's own is 1e-07)"),
+        (ABSOLUTE, ": 0.25 times as far off as the problem's atol and rtol allow (the reference's own is 1e-07)"),
+        (0.0, "; such values have to be equal"),
+    ],
+)
+def test_an_error_says_what_it_is_relative_to(bound: float, says: str) -> None:
+    comparison = Compared(ok=False, error=0.25, reference_error=1e-7, bound=bound, element=(), got="4", expected="5")
+    assert explain_numbers(comparison) == f"output 0 is 4, expected 5{says}"
 
 
 LONG_SUMS = """

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 
 from ....schemas import ProblemError, Schema
 
+ABSOLUTE = 1.0
+"""Bound of a problem with ``atol`` and ``rtol``: errors are in units of what both allow."""
 MULTIPLE = 4.0
 """K: how many times the reference's own error is allowed."""
 
@@ -92,7 +94,7 @@ def bound_for(
     of Numerical Algorithms, 2002, section 1.5), so the least error counts in that unit where it is the larger one.
     """
     if tolerance.is_absolute:
-        return 1.0
+        return ABSOLUTE
     if tolerance.relative is not None:
         return tolerance.relative
     dtype = _PARTS.get(dtype, dtype)
