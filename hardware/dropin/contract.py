@@ -26,7 +26,7 @@ from .comparing import copied, error_of
 from .conditions import leaves
 from .properties import ESSENTIAL, PROPERTIES
 from .selfcheck import Carried
-from .sides import NotApplicable, Side
+from .sides import NotApplicable, Side, size_of
 
 InTF32 = Callable[[], contextlib.AbstractContextManager[object]]
 
@@ -65,14 +65,14 @@ class _Contract:
     def __init__(self, name: str, in_tf32: InTF32) -> None:
         self._name, self._in_tf32 = name, in_tf32
         self._carried = Carried(vars(_imported(name)))
-        self._inputs = min(map(self._carried.inputs, self._carried.shapes), key=_size)
+        self._inputs = min(map(self._carried.inputs, self._carried.shapes), key=size_of)
         """Drawn once: of large ones, drawing takes longer than calling. A side has copies."""
 
     def check(self, name: str) -> ContractProperty:
         """One property, on both sides."""
         action = PROPERTIES[name]
         try:
-            expected = action(self._side(0))
+            expected = leaves(action(self._side(0)))
         except NotApplicable as why:
             return ContractProperty(name=name, applies=False, detail=str(why))
         except Exception as error:  # noqa: BLE001 - whatever the reference does not support asks nothing of a drop-in
@@ -80,13 +80,31 @@ class _Contract:
                 name=name, applies=False, detail=f"the reference does not do it: {_error_text(error)}"
             )
         try:
-            answer = action(self._side(1))
+            expected, answer = self._answered(action, expected)
             wrong = self._difference(expected, answer)
             if wrong and self._carried.may_be_tf32():
                 wrong = self._difference(expected, answer, self._in_other_precisions(action))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_error_text(error)}"
         return ContractProperty(name=name, ok=not wrong, is_essential=name in ESSENTIAL, detail=wrong)
+
+    def _answered(self, action: Callable[[Side], Any], expected: list[Any]) -> tuple[list[Any], Any]:
+        """What the drop-in comes to, and what is expected.
+
+        That waits in main memory where a device's is too little for both: the reference had it for itself.
+        """
+        try:
+            return expected, action(self._side(1))
+        except torch.OutOfMemoryError:
+            pass  # its frames hold tensors until here
+        devices = [getattr(leaf, "device", None) for leaf in expected]
+        for index, leaf in enumerate(expected):
+            if isinstance(leaf, torch.Tensor):
+                expected[index] = leaf.detach().cpu()
+        torch.cuda.empty_cache()
+        answer = action(self._side(1))
+        back = [leaf.to(device) if device else leaf for leaf, device in zip(expected, devices, strict=True)]
+        return back, answer
 
     def kernel_used(self) -> ContractProperty:
         """Whether any of it was about the kernel: a drop-in that is the reference throughout has all properties."""
@@ -187,10 +205,6 @@ def _imported(name: str) -> types.ModuleType:
         del sys.modules[module_name]
     importlib.invalidate_caches()
     return importlib.import_module(name)
-
-
-def _size(inputs: list[Any]) -> int:
-    return sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
 
 
 def _shown(right: Any, got: Any) -> str:

@@ -25,9 +25,23 @@ class Side:
         """Whether it is a module."""
         return isinstance(self.call, torch.nn.Module)
 
+    @property
+    def size(self) -> int:
+        """Elements of the inputs."""
+        return size_of(self.inputs)
+
     def again(self) -> list[Any]:
         """The inputs, untouched."""
         return copied(self.inputs)
+
+    def first_rows(self, count: int) -> list[Any]:
+        """So many rows of every input that has as many as the first."""
+        rows = next(leaf for leaf in leaves(self.inputs) if isinstance(leaf, torch.Tensor) and leaf.ndim).shape[0]
+
+        def cut(leaf: torch.Tensor) -> torch.Tensor:
+            return leaf[:count] if leaf.ndim and leaf.shape[0] == rows else leaf
+
+        return copied([mapped(value, cut) for value in self.inputs])
 
     def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
         """The inputs, every floating tensor changed."""
@@ -42,6 +56,11 @@ class Side:
             [parameter for parameter in self.call.parameters() if parameter.requires_grad] if self.is_module else []
         )
         return inputs, [*filter(is_floating, leaves(inputs)), *weights]
+
+
+def size_of(inputs: list[Any]) -> int:
+    """Elements of all tensors among ``inputs``."""
+    return sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
 
 
 class NotApplicable(Exception):

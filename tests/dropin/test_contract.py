@@ -15,10 +15,11 @@ from foreign import MODULES, holding
 from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.dropin import finish, properties
 from kernelswarm.hardware.dropin.comparing import error_of
 from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, InTF32, _Contract
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
+from kernelswarm.hardware.dropin.sides import Side
 from kernelswarm.hardware.dropin.selfcheck import Carried
 from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32
@@ -168,6 +169,49 @@ async def test_where_convolutions_run_in_tf32_gradients_may_err_as_the_reference
     assert contract._difference([right], [right * 1.02], [[precise]]) != ""
     unknown = [torch.full((4,), float("nan"))]
     assert contract._difference([right], [right * 1.003], [unknown]) != "", "an error that is no number allows nothing"
+
+
+def side_of(call: object, rows: int = 8) -> Side:
+    return Side(call=call, inputs=[torch.randn(rows, 4), torch.randn(4)], has_state=False, reimported=lambda data: None)
+
+
+async def test_an_error_in_a_thread_is_the_propertys() -> None:
+    def fail(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("8.00 GiB")
+
+    with pytest.raises(torch.OutOfMemoryError, match="8.00 GiB"):
+        PROPERTIES["threads"](side_of(fail))
+    unready = side_of(torch.add)
+    unready.inputs = [torch.ones(2, dtype=torch.int64), None]  # nobody comes to the barrier
+    unready.changed = fail  # type: ignore[method-assign,assignment]
+    with pytest.raises(TypeError):
+        PROPERTIES["threads"](unready)
+
+
+async def test_of_large_inputs_few_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(PROPERTIES["threads"](side_of(torch.add))) == 4
+    monkeypatch.setattr(properties, "LARGE", 8)
+    assert len(PROPERTIES["threads"](side_of(torch.add))) == 2
+    assert [leaf.shape for leaf in side_of(torch.add).first_rows(1)] == [(1, 4), (4,)]
+
+
+async def test_what_is_expected_makes_room_for_the_answer(
+    make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "second_time.py").write_text((await make(problem("se"), copy_of(problem("se")))).text)
+    contract = _Contract("second_time", nullcontext)
+    calls = []
+
+    def short(side: Side) -> torch.Tensor:
+        calls.append(side)
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return side.call(*side.inputs)
+
+    monkeypatch.setitem(PROPERTIES, "outputs", short)
+    checked = contract.check("outputs")
+    assert checked.ok and checked.applies and len(calls) == 3
 
 
 ZERO_MEAN = """
