@@ -1,9 +1,9 @@
 """Does an author win more with the judge than with a timer of its own? One author's kernels, bare and through sessions.
 
-``FOLDER/problems/NAME.py`` with ``FOLDER/bare/NAME.py``, ``mended`` and ``through`` beside: what an author wrote who
-had the problem file and ``_bare_timer.py``, the same with a compiler's options that the judge takes, and what the same
-author handed in to a session. What the bare author claims is what that timer prints; then the kernels are evaluated in
-turns, against eager, ``torch.compile`` and max-autotune in ordinary processes.
+``FOLDER/problems/NAME.py`` with ``FOLDER/bare/NAME.py`` and ``through`` beside: what an author wrote who had the
+problem file and ``_bare_timer.py``, and what the same author handed in to a session. What the bare author claims is
+what that timer prints; then the kernels are evaluated in turns, against eager, ``torch.compile`` and max-autotune in
+ordinary processes.
 
 Rows are kept after each problem in ``results/bare.json``, the bare kernels with them: an interrupted run goes on.
 """
@@ -18,8 +18,8 @@ from typing import Any
 from _shared import RESULTS, WORKSPACE, BenchmarkError, counted, machine, now, save, table, versions
 from authors import Row, judged
 
-WAYS = ("bare", "mended", "through")
-HEADER = ("problem", "bare claims, over eager", "bare", "bare, without -Ofast", "through Kernelswarm")
+WAYS = ("bare", "through")
+HEADER = ("problem", "bare claims, over eager", "bare", "through Kernelswarm")
 
 
 def claimed(problem: Path, source: Path) -> Row:
@@ -59,7 +59,7 @@ def shown(evaluation: Row) -> str:
 def main() -> int:
     """Run what was not run yet, and print all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="problems/, bare/, mended/ and through/, with a file of each name")
+    parser.add_argument("folder", type=Path, help="problems/, bare/ and through/, with a file of each name")
     parser.add_argument("--pool", default="cpu")
     parser.add_argument("--home", type=Path, default=WORKSPACE / "bare")
     parser.add_argument("--kept", type=Path, default=RESULTS / "bare.json", help="the file that rows are kept in")
