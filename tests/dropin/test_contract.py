@@ -19,8 +19,8 @@ from kernelswarm.hardware.dropin import finish, properties
 from kernelswarm.hardware.dropin.comparing import error_of
 from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, InTF32, _Contract
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
-from kernelswarm.hardware.dropin.sides import Side
 from kernelswarm.hardware.dropin.selfcheck import Carried
+from kernelswarm.hardware.dropin.sides import Side
 from kernelswarm.hardware.harness.reference import other_kernels
 from kernelswarm.hardware.harness.reference.other_kernels import ConvolutionsInTF32
 from kernelswarm.schemas import StateFact, Verdict, VerifyReport
@@ -179,7 +179,7 @@ async def test_an_error_in_a_thread_is_the_propertys() -> None:
     def fail(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         raise torch.OutOfMemoryError("8.00 GiB")
 
-    with pytest.raises(torch.OutOfMemoryError, match="8.00 GiB"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"8\.00 GiB"):
         PROPERTIES["threads"](side_of(fail))
     unready = side_of(torch.add)
     unready.inputs = [torch.ones(2, dtype=torch.int64), None]  # nobody comes to the barrier

@@ -10,6 +10,7 @@ import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.harness.inputs.variants import SPARSE_STRIDED
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import CONTIGUOUS, FINITE, ProblemError, Verdict, VerifyReport, limits_text
 
@@ -83,6 +84,22 @@ async def test_what_is_right_for_the_call_alone_is_limited_to_it(device: Device,
     for x in (torch.randn(64, 96), torch.randn(96, 64).t(), torch.randn(70, 101), torch.randn(101, 70).t()):
         with torch.no_grad():
             torch.testing.assert_close(model(x), reference(x) * 2)
+
+
+LARGE = {
+    "takes pointers as they come": (CONTIGUOUS,),
+    "forgets NaN": (FINITE,),
+    "right": (),
+}
+"""At sizes where strides and numbers that are not finite share a case, a kernel has the limit that is its own."""
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_large_inputs_tell_strides_from_infinities(device: Device, tmp_path: Path, name: str) -> None:
+    body, _ = BODIES[name]
+    report, _ = await _verified(device, tmp_path, MODULE.replace("64, 96", "2400, 2400"), _module(body))
+    assert report.verdict is Verdict.correct and set(report.limits) == set(LARGE[name]), report.evidence
+    assert SPARSE_STRIDED in {case.inputs for case in report.cases}
 
 
 async def test_wrong_numbers_for_the_call_itself_convict(device: Device, tmp_path: Path) -> None:

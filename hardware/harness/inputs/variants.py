@@ -6,6 +6,8 @@ still means something on it (:mod:`..reference.validity`). docs/judge/inputs.md 
 
 from collections.abc import Iterable, Mapping
 
+from .sizes import LARGE_BYTES
+
 NORMAL = "normal"
 """As the problem draws them."""
 
@@ -55,6 +57,9 @@ REDUCED = 16
 """Outputs that are so many times smaller than inputs cost little to compare."""
 SPARSE_CHANGES = "tiny+infinite+nan"
 """Variants that change a few numbers, in one case."""
+SPARSE_STRIDED = f"{SPARSE_CHANGES}+{STRIDED}"
+"""The same in other places, where the timed shape has room for two cases; :data:`BOTH` where most answers are not
+finite then, which would hide that a kernel reads its inputs as if they were contiguous."""
 NO_ROOM = "the timed shape is too large for another case"
 
 WORDS = {
@@ -93,8 +98,10 @@ def in_words(variant: str) -> str:
 
 def instead_of(variant: str) -> tuple[str, ...]:
     """What replaces ``variant`` where it is invalid: of blocks it may be one alone."""
-    if variant in (ALL, SPARSE_CHANGES):
-        return (BOTH if variant == ALL else "tiny",)
+    if variant == SPARSE_CHANGES:
+        return ("tiny",)
+    if variant in (ALL, SPARSE_STRIDED):
+        return (BOTH,)
     return blocks(variant) if len(blocks(variant)) > 1 else ()
 
 
@@ -125,9 +132,9 @@ def planned(sizes: Mapping[str, int], calls: Mapping[str, int], *, decided: bool
     return cases
 
 
-def left_out(call: int) -> tuple[str, ...]:
+def left_out(call: int, *, decided: bool = True) -> tuple[str, ...]:
     """Variants for which a timed shape has no room; ``call`` as for :func:`planned`, of that shape."""
-    included = {part for variant in _at_timed_shape(call) for part in parts(variant)}
+    included = {part for variant in _at_timed_shape(call, decided=decided) for part in parts(variant)}
     return tuple(variant for variant in VARIANTS if variant not in included)
 
 
@@ -141,4 +148,6 @@ def _at_timed_shape(call: int, *, reduces: bool = False, decided: bool = True) -
         return [*FAR, *FEW, STRIDED, SPARSE_CHANGES, *more]
     if room > 2:
         return ["|".join(FAR), *(FEW if reduces else ["|".join(FEW)]), STRIDED, SPARSE_CHANGES, *more]
-    return ["|".join((*FAR, *FEW)), *([BOTH] if decided else [ALL, SPREAD])]
+    # Where answers are not finite they are kept once more, for which memory has no room beside the largest ones.
+    strided = SPARSE_STRIDED if call < LARGE_BYTES else BOTH
+    return ["|".join((*FAR, *FEW)), *([strided] if decided else [ALL, SPREAD])]

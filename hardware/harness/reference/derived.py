@@ -32,6 +32,8 @@ LEFT_OVER = 2.0**-6
 SPECIAL_ROWS = 4
 """One row in so many gets numbers that are not finite."""
 MOST_SPECIAL_ROWS = 64
+MOST_TINY = 1 << 22
+"""Numbers that become zero or denormal at most."""
 LED_ROWS = 2
 """In one row of so many the farthest number comes first. Kernels that take the first number for a typical one fail on
 every draw then, not on those by chance where it is none."""
@@ -260,7 +262,7 @@ def _tiny(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     changed = tensor.clone().contiguous()
     limits = torch.finfo(tensor.dtype)
     some = [0.0, limits.tiny / 4, limits.tiny, *((-0.0, -limits.tiny / 4) if float(_finite(tensor).min()) < 0 else ())]
-    _put(changed, some, max(len(some), tensor.numel() // 16), generator)
+    _put(changed, some, min(MOST_TINY, max(len(some), tensor.numel() // 16)), generator)
     if changed.dim() > 1 and changed.shape[0] > 2:
         changed[1] = 0.0
     return changed
