@@ -67,6 +67,8 @@ def count_outcome(state: PlannerState, node: PlannedNode, event: NodeDiagnosed) 
         record.failures, record.alike, record.reason = 0, 0, ""
         return
     state.unmade += 1
+    if opened.forgives_withdrawn and state.finishing and node.plan.synthesizer == OUTSIDE:
+        return  # its tasks were taken back
     record.failures += 1
     if not event.retryable:
         record.alike = record.alike + 1 if node.failure == record.reason else 1

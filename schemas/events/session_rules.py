@@ -72,5 +72,7 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     names_roofline: bool = False
     """Whether that sentence says so where the best candidate is near the roofline, instead of more candidates, and
     leaves out why a loser was not timed as a call."""
+    forgives_withdrawn: bool = False
+    """Whether tasks that are taken back because the session ends count as no failures of the outside authors."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""

@@ -11,6 +11,7 @@ from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
+    OUTSIDE,
     AuthorBenched,
     AuthorShare,
     Bottleneck,
@@ -18,6 +19,7 @@ from kernelswarm.schemas import (
     NodeDiagnosed,
     NodePlanned,
     SessionClosed,
+    StopRequested,
     SynthesisFailed,
     Verdict,
     seal,
@@ -131,6 +133,16 @@ def test_one_that_is_benched_is_said_once_and_in_the_result(heeds_authors: bool)
     sentence = "the author openai gets no nodes after 3 nodes in a row without a candidate: the answer is empty"
     assert [benched.sentence for benched in search.benched] == [sentence] * heeds_authors
     assert (sentence in closed.detail) == heeds_authors
+
+
+@pytest.mark.parametrize("forgives_withdrawn", [True, False])
+def test_tasks_that_are_taken_back_bench_nobody(forgives_withdrawn: bool) -> None:
+    search = Search(GENERATOR, AuthorShare(name=OUTSIDE), heeds_authors=True, forgives_withdrawn=forgives_withdrawn)
+    search.tell(good(), "n001")
+    search.tell(StopRequested(reason="user"))
+    closed = search.run({"playbook": good, OUTSIDE: failed("nobody handed in a file before the session ended")})
+    assert search.counts()[OUTSIDE] >= 3 and bool(search.benched) is not forgives_withdrawn
+    assert ("gets no nodes" in closed.detail) is not forgives_withdrawn
 
 
 def test_one_with_nothing_new_is_said_but_is_no_part_of_the_result() -> None:
