@@ -1,6 +1,7 @@
 """Checks an author's draft on small inputs of its own: compiled, and right or not. It never uses the judge's inputs."""
 
 from ..processes.messages import Done
+from .inputs.variants import in_words
 from .messages.commands import Release
 from .verification import Verification, run_on
 
@@ -11,14 +12,22 @@ CALLS = 2
 async def check_small_inputs(verification: Verification) -> None:
     """Call it on inputs of the problem's smallest shape, drawn from a seed that judges nobody.
 
+    Small ones come with odd strides, too, and with infinite, NaN and tiny numbers among them.
+
     Raises:
         Judged: something is wrong.
     """
-    case = await verification.host.draft_case()
+    own, *changed = await verification.host.draft_cases()
     for slot in range(CALLS):
-        outputs = await verification.run(run_on(case, slot, poison="torch"), case, [])
-        result = await verification.compare(slot, case, outputs)
+        outputs = await verification.run(run_on(own, slot, poison="torch"), own, [])
+        result = await verification.compare(slot, own, outputs)
         if not result.ok:
-            raise await verification.explain(slot, case, outputs, result, [])
-    await verification.check_unchanged_state(case)
+            raise await verification.explain(slot, own, outputs, result, [])
+    await verification.check_unchanged_state(own)
+    for case in changed:
+        with verification.labelled(case, f"on {in_words(case.kind)} inputs"):
+            outputs = await verification.run(run_on(case, CALLS, poison="torch"), case, [])
+            result = await verification.compare(CALLS, case, outputs)
+            if not result.ok:
+                raise await verification.explain(CALLS, case, outputs, result, [])
     await verification.untrusted.ask(Release(), Done)

@@ -12,8 +12,9 @@ from ..processes.worker import Worker, WorkerDied
 from .deaths import ended_in_words
 from .inputs import held_out
 from .inputs.case import Case, Planned
+from .inputs.held_out import MOST_DISCLOSED, MOST_DISCLOSED_BYTES
 from .inputs.sizes import DIFFERENTIATED_BYTES, LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
-from .inputs.variants import GRADIENTS, NORMAL, instead_of, planned, shows_undecided
+from .inputs.variants import DRAFTS, GRADIENTS, NORMAL, SMALL_BYTES, instead_of, planned, shows_undecided
 from .launcher import Launcher
 from .messages.batch import Draw, Drawn
 from .messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
@@ -23,10 +24,6 @@ from .timed_shape import TimedShape
 
 T = TypeVar("T")
 TRIES = 3
-MOST_DISCLOSED = 16
-"""Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
-MOST_DISCLOSED_BYTES = 1 << 30
-"""Inputs and outputs of all that are replaced; where they are large, they are replaced fewer times."""
 
 
 class ReferenceProcess:
@@ -63,8 +60,8 @@ class ReferenceProcess:
         self._disclosed = 0
         self._gradients: dict[str, int] = {}
         """Numbers of the cases of gradients by shape, once they are planned."""
-        self._draft: int | None = None
-        """Number of the case for drafts, once it is planned."""
+        self._drafts: list[int] = []
+        """Numbers of the cases for drafts, once they are planned."""
         self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
@@ -163,7 +160,8 @@ class ReferenceProcess:
         return None if further_case.refused else further_case
 
     def _add(self, shape: str, variant: str) -> None:
-        if not any((plan.shape, plan.kind) == (shape, variant) for plan in self._plan):
+        planned_cases = (self._plan[number] for number in self._derived)
+        if not any((plan.shape, plan.kind) == (shape, variant) for plan in planned_cases):
             self._derived.append(self._put(shape, variant, {}))
 
     def _put(self, shape: str, variant: str, sizes: dict[str, int], earlier: tuple[int, ...] = ()) -> int:
@@ -208,12 +206,14 @@ class ReferenceProcess:
                     return case
         return None
 
-    async def draft_case(self) -> Case:
-        """A case at the smallest shape, for drafts alone: no candidate is judged on it."""
-        if self._draft is None:
+    async def draft_cases(self) -> list[Case]:
+        """Cases at the smallest shape, for drafts alone: nobody is judged on them. Small ones are changed, too."""
+        if not self._drafts:
             sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in await self.shapes()}
-            self._draft = self._put(min(sizes, key=lambda shape: sizes[shape]), NORMAL, {})
-        return await self.case(self._draft)
+            smallest = min(sizes, key=lambda shape: sizes[shape])
+            kinds = DRAFTS if sizes[smallest] <= SMALL_BYTES else DRAFTS[:1]
+            self._drafts = [self._put(smallest, kind, {}) for kind in kinds]
+        return [case for number in self._drafts if not (case := await self.case(number)).refused]
 
     async def gradient_cases(self) -> AsyncIterator[Case]:
         """The cases of gradients: at the smallest shape and at each timed one, each made when it is asked for.

@@ -135,7 +135,7 @@ class Verification:
                 await self._make_way(last)
                 before, last = last, None
                 try:
-                    with self._labelled(case, label(case)):
+                    with self.labelled(case, label(case)):
                         last = await self._called(case, next(slots))
                         open_ones.append(last)
                 except Judged:
@@ -150,7 +150,7 @@ class Verification:
 
     async def _decide(self, comparing: _Comparing, label: str) -> None:
         case = comparing.case
-        with self._labelled(case, label) as words:
+        with self.labelled(case, label) as words:
             draw, draws = await redraws.decided(
                 await self._drawn(comparing), lambda slot: self._draw_further(slot, case)
             )
@@ -159,7 +159,7 @@ class Verification:
                 raise await self.explain(draw.slot, draw.case, draw.outputs, draw.result, [])
 
     @contextlib.contextmanager
-    def _labelled(self, case: Case, label: str) -> Iterator[list[str]]:
+    def labelled(self, case: Case, label: str) -> Iterator[list[str]]:
         """Have the evidence say on which inputs it was; more words may be added to the list."""
         words = [label]
         try:

@@ -10,7 +10,7 @@ import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.harness.inputs.variants import SPARSE_STRIDED
+from kernelswarm.hardware.harness.inputs.variants import SPARSE_STRIDED, VALUE_VARIANTS
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import CONTIGUOUS, FINITE, ProblemError, Verdict, VerifyReport, limits_text
 
@@ -100,6 +100,30 @@ async def test_large_inputs_tell_strides_from_infinities(device: Device, tmp_pat
     report, _ = await _verified(device, tmp_path, MODULE.replace("64, 96", "2400, 2400"), _module(body))
     assert report.verdict is Verdict.correct and set(report.limits) == set(LARGE[name]), report.evidence
     assert SPARSE_STRIDED in {case.inputs for case in report.cases}
+
+
+@pytest.mark.parametrize(
+    ("body", "what"), [("takes pointers as they come", "strided"), ("forgets NaN", "NaN"), ("right", "")]
+)
+async def test_a_draft_is_checked_on_strides_and_numbers_that_are_not_finite(
+    device: Device, tmp_path: Path, body: str, what: str
+) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(FUNCTION)
+    loaded = load_problem(path)
+    candidate = "import torch\n\ndef kernel(x):\n    " + BODIES[body][0] + "\n    return y\n"
+    try:
+        facts = await device.validate_problem(loaded)
+        compiled, _ = await device.compile(candidate, "cpp")
+        draft = await device.check(loaded, facts, candidate, compiled)
+        judged = await device.verify(loaded, candidate, compiled)
+    finally:
+        await device.forget(loaded)
+    assert (draft.verdict is Verdict.correct) == (not what) == (judged.verdict is Verdict.correct), draft.evidence
+    assert what in (draft.evidence.message if draft.evidence else "")
+    if not what:
+        tried = {case.inputs for case in judged.cases}
+        assert {*VALUE_VARIANTS, "strided"} <= tried, "what drafts are tried on takes nothing from the judge"
 
 
 async def test_wrong_numbers_for_the_call_itself_convict(device: Device, tmp_path: Path) -> None:

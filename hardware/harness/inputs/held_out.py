@@ -34,6 +34,10 @@ MOST_BYTES = 1 << 20
 """Bytes of inputs that a shape is made smaller to, the first sizes first."""
 LEAST_SIZE = 8
 """Nothing is made smaller than that."""
+MOST_DISCLOSED = 16
+"""Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
+MOST_DISCLOSED_BYTES = 1 << 30
+"""Inputs and outputs of all that are replaced; where they are large, they are replaced fewer times."""
 NO_SIZES = "its shapes have no sizes (integers above 1) that could be others"
 ONE_SHAPE = "a KernelBench file has one shape, and its weights are made for that"
 

@@ -60,6 +60,8 @@ SPARSE_CHANGES = "tiny+infinite+nan"
 SPARSE_STRIDED = f"{SPARSE_CHANGES}+{STRIDED}"
 """The same in other places, where the timed shape has room for two cases; :data:`BOTH` where most answers are not
 finite then, which would hide that a kernel reads its inputs as if they were contiguous."""
+DRAFTS = (NORMAL, STRIDED, SPARSE_CHANGES)
+"""Inputs that an author's draft is tried on, where they are small."""
 NO_ROOM = "the timed shape is too large for another case"
 
 WORDS = {
