@@ -14,7 +14,7 @@ import histories  # noqa: E402
 from msgspec.structs import replace  # noqa: E402
 
 from kernelswarm.knowledge.shipped_skills import FOLDER, written  # noqa: E402
-from kernelswarm.schemas import Skill, SkillDistilled  # noqa: E402
+from kernelswarm.schemas import NodeDiagnosed, Skill, SkillDistilled  # noqa: E402
 
 AUTHORS = "-authors"
 """Histories whose names end so are of engineers and models who wrote kernels for problems of their own."""
@@ -25,10 +25,16 @@ _EFFECTS = re.compile(r"## What mattered\n.*?(?=## )", re.DOTALL)
 
 
 def taught() -> list[Skill]:
-    """The skills of those histories that beat the best baseline, without their settings' effects."""
+    """The skills of those histories that beat the best baseline, without their settings' effects.
+
+    None of a kernel that was slower than a baseline in ordinary processes, whatever the judge's time of it was.
+    """
     names = [name for name in histories.names() if name.endswith(AUTHORS)]
-    events = (e.event() for name in names for envelopes in histories.read(name).values() for e in envelopes)
+    events = [e.event() for name in names for envelopes in histories.read(name).values() for e in envelopes]
+    diagnosed = [event for event in events if isinstance(event, NodeDiagnosed) and event.speedup and event.ordinary]
+    slower = {event.speedup.median for event in diagnosed if event.ordinary.median < 1.0}
     skills = [event.skill for event in events if isinstance(event, SkillDistilled) and event.skill.speedup > 1.0]
+    skills = [skill for skill in skills if skill.speedup not in slower]
     return [replace(skill, text=_EFFECTS.sub("", skill.text)) for skill in skills]
 
 
