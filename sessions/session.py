@@ -116,6 +116,7 @@ async def open_session(
         explains_losses=True,
         names_roofline=True,
         forgives_withdrawn=True,
+        weighs_lookups=True,
         trial_nodes=FAILURES_ALIKE if len(options.authors) == 1 and asks_a_model(options.synthesizer) else 0,
         spent_s=round(spent_s, 1),
         version=version,

@@ -4,6 +4,8 @@ The roofline is Williams, Waterman and Patterson (2009); page faults and fixed c
 they are often the larger part.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -35,6 +37,10 @@ HUGE_PAGE = 2 << 20
 """Bytes; smaller outputs get none."""
 
 LOOKUPS = ("bucketize", "searchsorted", "gather", "index", "embedding")
+CACHE_LINE = 64
+"""Bytes that an element costs which is looked up, at most."""
+LEAST_LOOKED_UP = 1 / 8
+"""Share of what is read, below which looking up limits nothing: cross entropy gathers one number of 32,000."""
 TRANSCENDENTAL = ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softmax")
 
 
@@ -95,7 +101,7 @@ class Limits:
             avoidable_faults=max(0.0, faults - _unavoidable_faults(opened)),
             cores_used=cores_used,
             cores=cores,
-            lookups=tuple(name for name in opened.facts.operators if any(word in name for word in LOOKUPS)),
+            lookups=_lookups(opened),
             transcendental=any(word in names for word in TRANSCENDENTAL),
             outputs_bytes=opened.facts.work.write_bytes,
             ipc=counters["instructions"] / cycles if cycles and "instructions" in counters else None,
@@ -121,6 +127,20 @@ class Limits:
         if self.cores_used is None or self.cores <= 1:
             return 0.0
         return max(0.0, 1.0 - self.cores_used / self.cores)
+
+
+def _lookups(opened: SessionOpened) -> tuple[str, ...]:
+    """Operators that search or gather, where what they look up may cost something beside all that is read."""
+    names = tuple(name for name in opened.facts.operators if any(word in name for word in LOOKUPS))
+    if not opened.weighs_lookups or opened.facts.graph is None:
+        return names
+    counts: Counter[str] = Counter()
+    for node in opened.facts.graph.nodes:
+        for value in node.values:
+            is_known = len(value.example) == len(value.shape)
+            counts[node.target] += math.prod(value.example) if is_known else opened.facts.work.read_bytes
+    least = LEAST_LOOKED_UP * opened.facts.work.read_bytes / CACHE_LINE
+    return tuple(name for name in names if counts[name] >= least)
 
 
 def _unavoidable_faults(opened: SessionOpened) -> float:

@@ -74,5 +74,7 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     leaves out why a loser was not timed as a call."""
     forgives_withdrawn: bool = False
     """Whether tasks that are taken back because the session ends count as no failures of the outside authors."""
+    weighs_lookups: bool = False
+    """Whether a search or gather of few elements limits nothing, beside all that is read."""
     trial_nodes: int = 0
     """So many nodes at most are under way until one has a candidate: of an author that costs money. 0: no bound."""

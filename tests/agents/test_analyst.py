@@ -16,14 +16,17 @@ from kernelswarm.schemas import (
     Config,
     Diagnostic,
     Evidence,
+    Graph,
     Intent,
     Interval,
     MemoryOperator,
+    Node,
     NodeDiagnosed,
     NodePlanned,
     ProfileReport,
     ProfilingFailed,
     SynthesisFailed,
+    TensorMeta,
     Verdict,
     VerificationFailed,
     VerifyReport,
@@ -153,6 +156,18 @@ def test_a_search_far_from_the_floor_is_bound_by_latency() -> None:
     assert given.actions(measured(given.profile(2.0), facts=facts))[0] is AdviceAction.faster_lookup
     (first, *_) = measured(given.profile(2.0), facts=facts, heeds_files=True).advice
     assert first.reason == "dependent loads of a search or gather (aten.bucketize.Tensor)"
+
+
+@pytest.mark.parametrize(
+    ("elements", "weighs", "is_limit"), [(512, True, False), (512, False, True), (1 << 16, True, True)]
+)
+def test_a_gather_of_few_elements_limits_nothing(elements: int, weighs: bool, is_limit: bool) -> None:
+    gather = "aten.gather.default"
+    picked = TensorMeta(shape=("s0",), dtype="float32", example=(elements,))
+    graph = Graph(nodes=(Node(name="picked", op="call", target=gather, values=(picked,)),))
+    facts = given.facts(operators=(gather,), graph=graph, work=Work(read_bytes=16 << 20, write_bytes=4, flops=1))
+    diagnosis = measured(given.profile(2.0), facts=facts, weighs_lookups=weighs)
+    assert (AdviceAction.faster_lookup in given.actions(diagnosis)) == is_limit
 
 
 def test_a_call_of_microseconds_is_overhead() -> None:
