@@ -4,6 +4,7 @@ import asyncio
 import time
 
 from ..hardware.device import Device
+from ..hardware.processes.machine_load import load_text
 from ..schemas import Problem, ProblemError, ProblemFacts
 
 LEEWAY_S = 15.0
@@ -24,6 +25,6 @@ async def validated(device: Device, problem: Problem, minutes: float | None, beg
         if minutes is None or not limit.expired():
             raise
         raise ProblemError(
-            f"{problem.name}.py was still being validated when its {60 * minutes:.0f} s were over; give it more "
-            f"(--minutes {2 * minutes:g}), or use smaller shapes"
+            f"{problem.name}.py was still being validated when its {60 * minutes:.0f} s were over{load_text()}; give "
+            f"it more (--minutes {2 * minutes:g}), or use smaller shapes"
         ) from None

@@ -5,7 +5,8 @@ import signal
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts, ShapeFacts
 from ..machine.lease import Lease
-from ..machine.slices import NO_LIMIT, in_slices
+from ..machine.slices import ask_in_slices
+from ..processes.machine_load import load_text
 from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .inputs.sizes import MAIN_SEEDS, bytes_of, is_large
@@ -17,6 +18,7 @@ from .messages.state import INPUT
 from .reference_commands import open_command
 
 VALIDATION_SECONDS = 180.0
+"""How long a problem is examined, without what its process waits for a core or stands still."""
 
 
 class OutOfMemory(ProblemError):
@@ -50,14 +52,11 @@ async def validate_problem(
         problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name), memory_bytes=memory_bytes
     )
     try:
-        answer, _ = await in_slices(
-            lambda: worker.ask(command, ProblemValidated, seconds=NO_LIMIT),
-            *(lease, worker.send),
-            limit_s=VALIDATION_SECONDS,
-        )
+        async with lease.shared() as share:
+            answer, _ = await ask_in_slices(worker, command, ProblemValidated, (), share, seconds=VALIDATION_SECONDS)
     except TimeoutError:
         raise ProblemError(
-            f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s; use smaller shapes"
+            f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s{load_text()}; use smaller shapes"
         ) from None
     except WorkerDied as error:
         if ran_out_of_memory(worker.output) or error.ended.signal == signal.SIGKILL:
