@@ -1,16 +1,23 @@
 """Fork servers that start slowly: on a busy machine they may take longer, and who gives up names the load."""
 
+import asyncio
 import os
 import re
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import pytest
 
+import given
+from kernelswarm.hardware.harness.validation_process import VALIDATION_SECONDS, validate_problem
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.processes import fork_server, wire
 from kernelswarm.hardware.processes.fork_server import ForkServerError, ForkServers, Program
 from kernelswarm.hardware.processes.messages import Done
+from kernelswarm.schemas import ProblemError
 
 SLOW = """
 import socket, sys, time
@@ -75,3 +82,25 @@ def test_a_server_that_nobody_uses_any_more_is_not_waited_for(
     threading.Timer(0.2, servers.leave, (program,)).start()
     with pytest.raises(ForkServerError, match=r"it still starts after \d s"):
         servers.start(program)
+
+
+async def test_a_problem_is_examined_for_as_long_as_its_process_works_and_the_load_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[dict[str, Any]] = []
+
+    async def ask(*_: Any, **limit: Any) -> NoReturn:
+        limits.append(limit)
+        raise TimeoutError
+
+    async def spawn(role: str) -> Any:
+        return SimpleNamespace(ask=ask, send=lambda number: None, kill=lambda: asyncio.sleep(0))
+
+    load(monkeypatch, 31.0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    launcher: Any = SimpleNamespace(spawn=spawn, pool_name="cpu")
+    sentence = "not examined within 180 s, with 31 programs at work on 2 cores; use smaller shapes"
+    with pytest.raises(ProblemError, match=sentence):
+        await validate_problem(launcher, Lease(given.pool(), tmp_path), given.problem())
+    (limit,) = limits
+    assert limit["seconds"] == VALIDATION_SECONDS and limit["stood"]() == 0.0, "waiting for a core does not count then"
