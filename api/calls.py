@@ -173,12 +173,30 @@ class SearchedCall:
             shown = "; ".join(f"{names[at]} is {tuple(shape)}" for at, shape in shapes)
             warnings.warn(
                 f"{described(self.traced.operator)} computes calls itself whose shapes the kernel was not searched for "
-                f"({shown}): search with `dynamic_shapes`, or with several calls (docs/commands.md). `calls` of the "
-                "result counts them; this is said once",
+                f"({shown}): {self._way_out(inputs)} (docs/commands.md). `calls` of the result counts them; this is "
+                "said once",
                 RuntimeWarning,
                 stacklevel=level_of_caller(),
             )
         return "other shapes"
+
+    def _way_out(self, inputs: list[Any]) -> str:
+        """How to search for calls of such shapes; where sizes were searched as dynamic, what is beyond them."""
+        if not self._dynamic:
+            return "search with `dynamic_shapes`, or with several calls"
+        names = list(self.traced.inputs)
+        for place, axis, at in self._dynamic:
+            size, shape = self.traced.dynamic[at], inputs[place][0]
+            if isinstance(shape, torch.Size) and len(shape) > axis and not size.low <= shape[axis] <= size.high:
+                return (
+                    f"dimension {axis} of {names[place]!r} is {shape[axis]}, and `{size.name}` was searched from "
+                    f"{size.low} to {size.high}; search with a wider range"
+                )
+        ranges = ", ".join(f"`{size.name}` from {size.low} to {size.high}" for size in self.traced.dynamic)
+        return (
+            f"searched were {ranges}, each the same at all its places and where the operator does the same, and other "
+            "dimensions as in `inputs`; add these to `dynamic_shapes`, or search with several calls"
+        )
 
     def _is_watched(self) -> bool:
         """Whether somebody asked to see the calls of every module, or has replaced what one of its classes does."""

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from ..bus import STILL_USED
 from ..graph.session_graph import SearchGraph
-from ..schemas import BaselinesMeasured, Event, Interval, NodeDiagnosed
+from ..schemas import BaselinesMeasured, Event, Interval, NodeDiagnosed, SessionOpened
 from ..schemas.pool import BASELINE_NAMES
 
 WIDTH = 100
@@ -34,6 +34,8 @@ def progress(on_notice: Say | None) -> Iterator[Say]:
 
 def step_text(event: Event, graph: SearchGraph) -> str:
     """What an event of a search means for somebody who waits; empty if it means nothing to them."""
+    if isinstance(event, SessionOpened):
+        return f"session {graph.session} is open: timing the baselines, writing the first of {event.budget} candidates"
     if isinstance(event, BaselinesMeasured):
         times = event.report.median_ms.items()
         return f"baselines: {', '.join(f'{BASELINE_NAMES.get(name, name)} {ms:.3f} ms' for name, ms in times)}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -66,7 +67,7 @@ def optimize(
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
-            it is, where that is a terminal or a notebook.
+            it is, where that is a terminal or a notebook; ``lambda text: None`` switches it off.
         choices: of the search.
 
     Raises:
@@ -76,10 +77,14 @@ def optimize(
             After a second Ctrl-C the session stays open, and the message says how to resume it; ``result`` is None
             then, and where no session was open yet.
     """
+    began = time.monotonic()
     options = SearchOptions(**given(choices))
-    traced = problem_of(operator, inputs, weights, dynamic_shapes)
+    with progress(on_notice) as say:
+        if callable(operator):
+            say(f"tracing {described(operator)}")
+        traced = problem_of(operator, inputs, weights, dynamic_shapes)
     root = kernelswarm_home(home)
-    return _whole(blocking(partial(_search, traced, pool, options, root, nats, on_notice)))
+    return _whole(blocking(partial(_search, traced, pool, options, root, nats, on_notice, began=began)))
 
 
 @taking(ForkChoices, {})
@@ -106,7 +111,7 @@ def fork(
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
-            it is, where that is a terminal or a notebook.
+            it is, where that is a terminal or a notebook; ``lambda text: None`` switches it off.
         choices: of the search.
 
     Raises:
@@ -218,13 +223,20 @@ async def _search(
     interrupts: Interrupts,
     *,
     origin: Origin | None = None,
+    began: float | None = None,
 ) -> Optimized:
+    """``began``: when the search's minutes did, on the monotonic clock; by default now."""
     outcome: Optimized | None = None
     session = ""
     try:
         with progress(on_notice) as say, errors_of(traced):
             async with searching(
-                traced.problem, pool, options, home=home, nats=nats, origin=origin, on_notice=say
+                *(traced.problem, pool, options),
+                home=home,
+                nats=nats,
+                origin=origin,
+                on_notice=say,
+                began=began,
             ) as running:
                 session = running.session
                 for note in running.notes:

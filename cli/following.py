@@ -1,9 +1,9 @@
 """Follows a search to its close, and closes it when the user has had enough."""
 
 import asyncio
-import os
 
 from ..graph.session_graph import SearchGraph
+from ..hardware.processes.machine_load import load_text
 from ..schemas import Envelope, SessionClosed, SessionOpened
 from ..sessions.interrupts import Interrupts
 from ..sessions.search import BASELINES_WAIT_S, Search
@@ -44,7 +44,7 @@ def spent_text(graph: SearchGraph, end: Envelope) -> str:
     if before_s < 0:
         return ""  # it was resumed
     awaited = "the first verification" if graph.baselines is not None else "the baselines and the first verification"
-    return f"{before_s:.0f} s went into validation, {session_s:.0f} s into {awaited}{_load_text()}"
+    return f"{before_s:.0f} s went into validation, {session_s:.0f} s into {awaited}{load_text()}"
 
 
 def without_baselines(opened: SessionOpened | None, seconds: float) -> str:
@@ -53,13 +53,7 @@ def without_baselines(opened: SessionOpened | None, seconds: float) -> str:
         within, more = f"{opened.spent_s + seconds:.0f} s", f"give it more (--minutes {2 * opened.minutes:g})"
     else:
         within, more = f"{BASELINES_WAIT_S:.0f} s after its end", "run it again when less else runs here"
-    return f"ended without the baselines: they were not timed within {within}{_load_text()}; {more}"
-
-
-def _load_text() -> str:
-    """That others use this machine as well, where more is to be run than it has cores for."""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    return f", with {load:.0f} programs at work on {cores} cores" if load >= 1.5 * cores else ""
+    return f"ended without the baselines: they were not timed within {within}{load_text()}; {more}"
 
 
 def is_interrupted(search: Search) -> bool:

@@ -3,7 +3,8 @@
 from .base import Schema
 
 LARGEST_REACH = 6.0
-"""Of an interval with 1 in it, its high end over its low one: beyond that nobody knows which is faster."""
+"""Of an interval its high end over its low one: beyond that nobody knows which is faster if 1 is in it, and what was
+timed once is not said to be."""
 
 NOISE = "too noisy to tell"
 """What is shown in place of a speedup that is no finding."""
@@ -29,7 +30,12 @@ class Interval(Schema, frozen=True, kw_only=True):
     @property
     def is_noise(self) -> bool:
         """Whether it has 1 in it and its ends are more than a factor of six apart: its median is then no finding."""
-        return self.low <= 1.0 <= self.high and self.high > LARGEST_REACH * self.low
+        return self.low <= 1.0 <= self.high and self.is_vague
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether its ends are more than a factor of six apart, wherever they lie."""
+        return self.high > LARGEST_REACH * self.low
 
     @property
     def cautious(self) -> float:

@@ -260,16 +260,18 @@ async def searching(
     roles: Mapping[str, int] = ALL_ROLES,
     origin: Origin | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
+    began: float | None = None,
 ) -> AsyncIterator[Search]:
     """Open a session for ``problem`` and serve it with ``roles`` in this process (none: others must be there).
 
     With ``origin`` it is a fork. ``on_notice`` is told in a few words what is happening before the first event.
+    ``began`` is when its minutes began, on the monotonic clock: by default now.
 
     Raises:
         InputError: the problem, the pool or an option cannot be used; no session exists then.
         BusError: the bus cannot be reached.
     """
-    began = time.monotonic()
+    began = time.monotonic() if began is None else began
     options.check()
     check_authors(options.authors, options.roles)
     if options.max_cost is not None:

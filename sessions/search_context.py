@@ -61,8 +61,7 @@ async def search_context(
     async with Device(pool, hardware, home, background=True) as device:
         if profilers:
             device.prepare_profilers()
-        on_notice(f"validating {problem.name}: importing, checking, capturing")
-        facts = await validated(device, problem, minutes, began)
+        facts = await validated(device, problem, minutes, began, on_notice)
         on_notice("starting the bus")
         async with joined_bus(home, nats, on_notice) as joined:
             yield SearchContext(problem, facts, pool, hardware, device, joined, home, nats)

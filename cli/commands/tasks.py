@@ -13,6 +13,7 @@ from ...graph.tasks import MINUTES
 from ...schemas import InputError, KernelswarmError
 from ...sessions.home import kernelswarm_home
 from ...sessions.interrupts import Interrupts, run_interruptible
+from ...sessions.outside.answers import STARTING
 from ...sessions.outside.brief import agent_brief
 from ...sessions.outside.client import OutsideAuthor
 from ...sessions.outside.joining import AGENT_VARIABLE, NoSearchRuns, Reader, outside_author, session_reader
@@ -82,7 +83,7 @@ def list_(session: Session = "", json: Json = False, nats: Nats = "") -> int:
     if rows:
         task_text.print_tasks(rows)
     else:
-        err.print("no open session waits for outside authors", markup=False)
+        err.print(f"no open session waits for outside authors; {STARTING}", markup=False)
     return 0
 
 

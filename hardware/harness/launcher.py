@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
+from ..machine.cpu_facts import memory_bytes as machine_memory_bytes
 from ..processes import wire
 from ..processes.fork_server import FORK_SERVERS, ForkServerError, Program
 from ..processes.forked_worker import forked_worker
@@ -56,7 +57,7 @@ class Launcher:
         self.pool_name = pool.name
         self.artifacts = home / "artifacts"
         """Folder of compiled artifacts, as the candidates see it."""
-        self.reference_memory = hardware.memory_bytes
+        self._memory_at_start = hardware.memory_bytes
         self._home = home
         self.threads = pool.threads or hardware.cores
         self.memory = pool.candidate_memory_bytes or hardware.memory_bytes // 2
@@ -99,6 +100,11 @@ class Launcher:
     def caches(self) -> Path:
         """The folder that keeps what compilers of baselines made."""
         return self._home / "inductor"
+
+    @property
+    def reference_memory(self) -> int:
+        """Bytes of main memory, which what we trust may take. Read anew: that of a virtual machine grows with use."""
+        return max(self._memory_at_start, machine_memory_bytes())
 
     def _folder(self) -> Path:
         if self._scratch is None:

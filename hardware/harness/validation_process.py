@@ -2,10 +2,13 @@
 
 import asyncio
 import signal
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts, ShapeFacts
 from ..machine.lease import Lease
-from ..machine.slices import NO_LIMIT, in_slices
+from ..machine.slices import ask_in_slices
+from ..processes.machine_load import load_text
 from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .inputs.sizes import MAIN_SEEDS, bytes_of, is_large
@@ -17,6 +20,7 @@ from .messages.state import INPUT
 from .reference_commands import open_command
 
 VALIDATION_SECONDS = 180.0
+"""How long a problem is examined, without what its process waits for a core or stands still."""
 
 
 class OutOfMemory(ProblemError):
@@ -50,40 +54,61 @@ async def validate_problem(
         problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name), memory_bytes=memory_bytes
     )
     try:
-        answer, _ = await in_slices(
-            lambda: worker.ask(command, ProblemValidated, seconds=NO_LIMIT),
-            *(lease, worker.send),
-            limit_s=VALIDATION_SECONDS,
-        )
+        async with lease.shared() as share:
+            answer, _ = await ask_in_slices(worker, command, ProblemValidated, (), share, seconds=VALIDATION_SECONDS)
     except TimeoutError:
         raise ProblemError(
-            f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s; use smaller shapes"
+            f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s{load_text()}; use smaller shapes"
         ) from None
     except WorkerDied as error:
-        if ran_out_of_memory(worker.output) or error.ended.signal == signal.SIGKILL:
-            # Killed: by the system, which is out of memory; nobody else ends such a process.
-            raise OutOfMemory(_too_large(problem, launcher, accelerator)) from None
+        # Killed: by the system, which is out of main memory; nobody else ends such a process.
+        is_killed = error.ended.signal == signal.SIGKILL
+        if is_killed or ran_out_of_memory(worker.output):
+            short = _main_memory(launcher) if is_killed else _own_memory(launcher, accelerator)
+            raise OutOfMemory(_too_large(problem, short)) from None
         raise ProblemError(f"{problem.name}.py ends its process ({error}) when it is imported or run") from None
     except WorkerConfused as error:
         raise HarnessError(f"the examining process answered nonsense: {error}") from error
     finally:
         await asyncio.shield(worker.kill())
     if not isinstance(answer, Failure):
-        if not _fits(answer.facts, launcher, accelerator):
-            raise ProblemError(_too_large(problem, launcher, accelerator))
+        for needed_bytes, memory in _needed(answer.facts, launcher, accelerator):
+            if needed_bytes > memory.size:
+                raise ProblemError(_too_large(problem, memory, needed_bytes))
         return answer.facts
     if answer.kind == "memory":
-        raise OutOfMemory(_too_large(problem, launcher, accelerator), answer.needed_bytes)
+        raise OutOfMemory(_too_large(problem, _own_memory(launcher, accelerator)), answer.needed_bytes)
     raise ProblemError(answer.message)
 
 
-def _fits(facts: ProblemFacts, launcher: Launcher, accelerator: Accelerator | None) -> bool:
-    """Whether judging fits, not only one call."""
+class _Memory(NamedTuple):
+    """One that a problem may be too large for."""
+
+    size: int
+    owner: str
+    """What its size is followed by."""
+    way_out: str = ""
+    """Beside smaller shapes."""
+
+
+def _main_memory(launcher: Launcher) -> _Memory:
+    return _Memory(launcher.reference_memory, "of this machine's main memory")
+
+
+def _own_memory(launcher: Launcher, accelerator: Accelerator | None) -> _Memory:
+    """The one that a problem's tensors lie in."""
     if accelerator is not None:
-        device, host = memory_needed_on_device(facts)
-        return device <= accelerator.memory_bytes and host <= launcher.reference_memory
-    candidate, machine = memory_needed(facts)
-    return candidate <= launcher.memory and machine <= launcher.reference_memory
+        return _Memory(accelerator.memory_bytes, f"of {accelerator.name}")
+    return _Memory(
+        launcher.memory, f"that pool {launcher.pool_name} gives a candidate", " or raise candidate_memory_bytes"
+    )
+
+
+def _needed(facts: ProblemFacts, launcher: Launcher, accelerator: Accelerator | None) -> Iterator[tuple[int, _Memory]]:
+    """Bytes that judging needs, not only one call, of each of the two memories."""
+    own, main = memory_needed(facts) if accelerator is None else memory_needed_on_device(facts)
+    yield own, _own_memory(launcher, accelerator)
+    yield main, _main_memory(launcher)
 
 
 def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
@@ -157,11 +182,10 @@ def _bytes(fact: InputFact) -> int:
     return bytes_of(fact.shape, fact.dtype)
 
 
-def _too_large(problem: Problem, launcher: Launcher, accelerator: Accelerator | None) -> str:
-    prefix = f"{problem.name}.py does not fit in memory (several copies of its inputs and outputs"
-    if accelerator is not None:
-        return f"{prefix} in the {accelerator.memory_bytes / 2**30:.1f} GiB of {accelerator.name}); use smaller shapes"
+def _too_large(problem: Problem, memory: _Memory, needed_bytes: int = 0) -> str:
+    """``needed_bytes``: 0 where nobody knows."""
+    needed = f"need {needed_bytes / 2**30:.1f} GiB of" if needed_bytes else "in"
     return (
-        f"{prefix} in the {launcher.memory / 2**30:.1f} GiB that pool {launcher.pool_name} gives a candidate); use "
-        "smaller shapes or raise candidate_memory_bytes"
+        f"{problem.name}.py does not fit in memory (several copies of its inputs and outputs {needed} the "
+        f"{memory.size / 2**30:.1f} GiB {memory.owner}); use smaller shapes{memory.way_out}"
     )

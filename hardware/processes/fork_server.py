@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +21,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import sandbox, wire
+from .machine_load import load_text, slowdown
 from .messages import Done
 from .namespaces import leave_network
 from .scratch import Scratch
 
 START_SECONDS = 120.0
-"""How long importing torch or Triton may take on a busy machine."""
+"""How long importing torch or Triton may take, and longer where programs wait for cores (:func:`.slowdown`)."""
+LOOK_SECONDS = 1.0
+"""How often is looked, while a server starts, whether it may take longer, and whether somebody still wants it."""
 ORDER_SECONDS = 30.0
 """How long forking may: the server does nothing else."""
 
@@ -84,8 +88,8 @@ class Program:
 class ForkServer:
     """The process."""
 
-    def __init__(self, program: Program) -> None:
-        """Starts it and waits until it can fork.
+    def __init__(self, program: Program, is_wanted: Callable[[], bool] = lambda: True) -> None:
+        """Starts it and waits until it can fork, as long as it ``is_wanted``.
 
         Raises:
             ForkServerError: it does not come up.
@@ -107,14 +111,32 @@ class ForkServer:
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
-        self._control.settimeout(START_SECONDS)
         try:
+            self._wait_until_up(is_wanted)
             wire.receive(self._control, Done)
         except (EOFError, OSError) as error:
             last_line = _last_line(log)
             self.close()
-            raise ForkServerError(f"with {sys.executable} ({type(error).__name__}): {last_line}") from error
+            reason = str(error) if isinstance(error, TimeoutError) else type(error).__name__
+            raise ForkServerError(f"with {sys.executable} ({reason}): {last_line}") from error
         self._control.settimeout(ORDER_SECONDS)
+
+    def _wait_until_up(self, is_wanted: Callable[[], bool]) -> None:
+        """Wait until it says something, or ends.
+
+        Raises:
+            TimeoutError: it takes too long, also for a machine as busy as this one was meanwhile.
+        """
+        began, longest_s = time.monotonic(), START_SECONDS
+        self._control.settimeout(LOOK_SECONDS)
+        while True:
+            try:
+                self._control.recv(1, socket.MSG_PEEK)
+                break
+            except TimeoutError:
+                longest_s, seconds = max(longest_s, START_SECONDS * slowdown()), time.monotonic() - began
+                if seconds >= longest_s or not is_wanted():
+                    raise TimeoutError(f"it still starts after {seconds:.0f} s{load_text()}") from None
 
     @property
     def pid(self) -> int:
@@ -234,7 +256,8 @@ class ForkServers:
         if server is not None:
             return server
         self._drop(program)
-        server = ForkServer(program)
+        # Whoever waited may have left: what nobody counts as a user's is waited for in any case.
+        server = ForkServer(program, lambda: self._users.get(program, 1) > 0)
         with self._guard:
             self._servers[program] = server
         return server

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .fork_server import FORK_SERVERS, ForkServer, ForkServerError, Program
+from .machine_load import load_text, slowdown
 from .worker import Worker
 
 TRIES = 3
@@ -16,7 +17,7 @@ TRIES = 3
 async def forked_worker(
     program: Program, order: Callable[[], tuple[Any, Path]], *, label: str, answers: Any, seconds: float
 ) -> tuple[Worker, ForkServer]:
-    """Have a server fork a child that comes up within ``seconds``.
+    """Have a server fork a child that comes up within ``seconds``, or on a busy machine :func:`.slowdown` times that.
 
     Args:
         program: What the server runs.
@@ -36,7 +37,7 @@ async def forked_worker(
         worker = Worker(*(ours for ours, _ in pairs), scratch=scratch, label=label, answers=answers)
         try:
             server = await asyncio.to_thread(FORK_SERVERS.fork, program, request, peers)
-            await worker.greet(seconds)
+            await worker.greet(seconds * slowdown())
             return worker, server
         except asyncio.CancelledError:
             worker.abandon()
@@ -47,4 +48,4 @@ async def forked_worker(
         except BaseException:
             await worker.kill()
             raise
-    raise ForkServerError(f"with {sys.executable}: no {label} process comes up: {reason}")
+    raise ForkServerError(f"with {sys.executable}: no {label} process comes up{load_text()}: {reason}")

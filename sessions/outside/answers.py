@@ -17,6 +17,13 @@ from .following import Followed
 Reply = TypeVar("Reply", bound=Event)
 
 
+STARTING = (
+    "a search that was started just now validates its problem before it opens its session: "
+    "`kernelswarm tasks claim --wait 600` waits for that"
+)
+"""What to say where there is no session yet."""
+
+
 class Unserved(KernelswarmError):
     """Nobody answers for a session: its process has ended, or is starting."""
 
@@ -44,8 +51,8 @@ async def answered(followed: Followed, request: str, kind: type[Reply], wait_s: 
         raise Refused(reason)
     session = followed.graph.session
     raise Unserved(
-        f"session {session} did not answer within {wait_s:g} s: nobody serves it just now. What was asked stays on the "
-        f"bus and is answered once it goes on (`kernelswarm resume {session}`)"
+        f"session {session} did not answer within {wait_s:g} s: nobody serves it just now, or it still starts. What "
+        f"was asked stays on the bus and is answered once it goes on (`kernelswarm resume {session}`)"
     )
 
 

@@ -16,6 +16,7 @@ from ...hardware.languages.loaders import with_loader
 from ...hardware.sources.problem_files import LARGEST_CANDIDATE
 from ...schemas import (
     FINISHED,
+    BusError,
     CandidateChecked,
     CandidateProposed,
     CheckRequested,
@@ -32,7 +33,7 @@ from ...schemas import (
 )
 from ..session import request_stop
 from . import verdicts, views
-from .answers import Refused, Unserved, answered, gone_on_from, judged
+from .answers import STARTING, Refused, Unserved, answered, gone_on_from, judged
 from .following import Followed, NotOnTheBus, following
 from .names import Name, lease_name, name, task_name
 from .recorded import RecordedSessions
@@ -256,12 +257,16 @@ class OutsideAuthor:
             return await self._recorded.graph(session)
 
     async def _sessions(self) -> list[str]:
-        return list(reversed(await self._bus.open_sessions(TaskOpened)))
+        try:
+            return list(reversed(await self._bus.open_sessions(TaskOpened)))
+        except BusError as error:
+            raise BusError(f"no session can be seen yet ({error}); {STARTING}") from error
 
     async def _claimed_from(self, sessions: Sequence[str], target: Name, minutes: float) -> TaskBrief | Exception:
         """The brief of the first task that can be had; else why the last session gave none."""
         refusal: Exception = Refused(
-            "no open session waits for outside authors: `kernelswarm optimize PROBLEM --author outside` opens one"
+            "no open session waits for outside authors: `kernelswarm optimize PROBLEM --author outside` opens one; "
+            + STARTING
         )
         for session in sessions:
             try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...bus import Bus, running
 from ...schemas import InputError
+from .answers import STARTING
 from .client import OutsideAuthor
 from .recorded import RecordedSessions
 
@@ -59,7 +60,7 @@ async def outside_author(
         raise NoSearchRuns(
             obstacle
             or f"no search is running in {home}: `kernelswarm optimize PROBLEM --author outside` in another terminal "
-            "opens tasks; --nats URL names a cluster, KERNELSWARM_HOME another home"
+            f"opens tasks; --nats URL names a cluster, KERNELSWARM_HOME another home; {STARTING}"
         )
     name = agent_name(agent)
     async with await Bus.connect(url, name=f"kernelswarm author {name}") as bus:

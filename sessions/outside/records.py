@@ -54,7 +54,8 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     correct: bool = False
     faster: bool = False
-    """Whether the intervals that count lie above 1, as far as it was timed."""
+    """Whether the intervals that count lie above 1, as far as it was timed. False where it was timed once, and the ends
+    of ``speedup`` are more than a factor of six apart: ``doubts`` says so then."""
     win: bool = False
     """Whether they did when it was timed again as a finalist: what the session calls a win."""
     summary: str = ""

@@ -75,8 +75,9 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         author=author(graph, record),
         verdict=diagnosis.verdict if diagnosis else None,
         correct=diagnosis is not None and diagnosis.verdict is Verdict.correct,
-        faster=_is_faster(graph, diagnosis),
-        win=is_win(graph, record),
+        # A win was timed again as a finalist; of one short run so wide an interval is no finding.
+        faster=(win := is_win(graph, record)) or (_is_faster(graph, diagnosis) and not _is_vague(diagnosis)),
+        win=win,
         summary=without_seeds(diagnosis.summary) if diagnosis else _without_verdict(graph, state),
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
@@ -162,6 +163,11 @@ def _is_faster(graph: SearchGraph, diagnosis: NodeDiagnosed | None) -> bool:
         return diagnosis.speedup.is_win
     counted = (diagnosis.speedup, diagnosis.ordinary or diagnosis.speedup)
     return not diagnosis.ordinary_missing and all(speedup.is_win for speedup in counted)
+
+
+def _is_vague(diagnosis: NodeDiagnosed | None) -> bool:
+    """Whether the ends of its speedup are too far apart for one run to tell."""
+    return diagnosis is not None and diagnosis.speedup is not None and diagnosis.speedup.is_vague
 
 
 def is_noise(speedup: Interval | None) -> bool:

@@ -1,6 +1,8 @@
 """A search that is cut off, or whose problem takes too long to validate, ends."""
 
 import asyncio
+import os
+import re
 import time
 from typing import cast
 
@@ -11,6 +13,7 @@ from kernelswarm.agents.registry import ROLES
 from kernelswarm.bus import Bus
 from kernelswarm.hardware.device import Device
 from kernelswarm.schemas import DEADLINE, Event, Problem, ProblemError, ProblemFacts, SessionClosed, StopRequested
+from kernelswarm.sessions import validation
 from kernelswarm.sessions.search import Search
 from kernelswarm.sessions.swarm import Swarm
 from kernelswarm.sessions.validation import LEEWAY_S, validated
@@ -54,6 +57,40 @@ def test_a_benchmark_waits_for_no_baselines() -> None:
     assert search.awaits_baselines
     search.wants_baselines = False
     assert not search.awaits_baselines
+
+
+async def test_a_validation_that_goes_on_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    notices: list[str] = []
+    enough = asyncio.Event()
+
+    def notice(text: str) -> None:
+        notices.append(text)
+        if len(notices) == 3:
+            enough.set()
+
+    class Quick:
+        async def validate_problem(self, _: Problem) -> ProblemFacts:
+            await enough.wait()
+            return given.facts()
+
+    monkeypatch.setattr(validation, "TELL_S", 0.01)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    facts = await validated(cast(Device, Quick()), given.problem(), None, None, notice)
+    assert facts == given.facts()
+    first = f"validating {given.problem().name}: importing, checking, capturing"
+    assert notices[:2] == [first, f"{first}; 0 s so far"]
+    count = len(notices)
+    await asyncio.sleep(0.05)
+    assert len(notices) == count, "it says nothing once validation has ended"
+
+
+async def test_on_a_busy_machine_the_load_is_named_and_what_went_by_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (31.2, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    began = time.monotonic() - 6.0 - LEEWAY_S
+    sentence = "its 6 s were over (21 s went by before validation), with 31 programs at work on 2 cores; give it more"
+    with pytest.raises(ProblemError, match=re.escape(sentence)):
+        await validated(cast(Device, Slow()), given.problem(), 0.1, began)
 
 
 async def test_validation_ends_with_the_minutes() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from search_context import shared
@@ -16,6 +17,7 @@ from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     FINISHED,
     OUTSIDE,
+    BusError,
     ClaimRequested,
     Event,
     InputError,
@@ -213,6 +215,17 @@ async def test_a_session_that_nobody_serves_is_told_from_one_without_tasks(
     await bus.publish(opening)
     with pytest.raises(Unserved, match="nobody serves it just now"):
         await dave.claim("s-test1")
+
+
+async def test_where_the_bus_shows_no_session_a_search_may_still_start(home: Path) -> None:
+    class Silent:
+        async def open_sessions(self, kind: type[Event]) -> list[str]:
+            raise BusError("the event bus at nats://x did not open the stream for reading: the server does not answer")
+
+    dave = OutsideAuthor(cast(Bus, Silent()), home, "dave")
+    sentence = r"no session can be seen yet \(the event bus .* validates its problem before .* claim --wait 600` waits"
+    with pytest.raises(BusError, match=sentence):
+        await dave.claim()
 
 
 async def test_an_author_says_that_nothing_more_comes_and_hears_what_is_waited_for(home: Path, bus: Bus) -> None:

@@ -369,6 +369,20 @@ def test_the_first_call_of_another_shape_is_a_warning() -> None:
     assert won.calls == expected
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "sentence"),
+    [
+        (41, 8, r"x is \(41, 8\)\): dimension 0 of 'x' is 41, and `batch` was searched from 1 to 40; .* a wider range"),
+        (3, 1, r"x is \(3, 1\)\): searched were `batch` from 1 to 40, .* other dimensions as in `inputs`; add"),
+    ],
+)
+def test_after_a_search_with_a_range_the_warning_names_it(rows: int, columns: int, sentence: str) -> None:
+    won = optimized(Scale(), [ROWS], x=BATCH)
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match=sentence) as caught:
+        won.kernel(torch.randn(rows, columns))
+    assert "search with `dynamic_shapes`" not in str(caught[0].message)
+
+
 def test_the_warning_of_a_model_with_a_kernel_names_the_line_that_calls_the_model() -> None:
     model = nn.Sequential(nn.Sequential(Scale()))
     kernelswarm.apply(model, optimized(Scale(), [ROWS]), "*")

@@ -1,7 +1,11 @@
 """A real search from Python, and a real evaluation: small ones, with one baseline."""
 
+import contextlib
 import sys
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import brief
 import pytest
@@ -9,6 +13,7 @@ import torch
 
 import given
 import kernelswarm
+from kernelswarm.api import searching as api_searching
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.api.progress import progress, step_text
 from kernelswarm.bus import STILL_USED
@@ -79,6 +84,31 @@ def test_a_file_is_evaluated(home: Path, tmp_path: Path, searched: tuple[Optimiz
     assert evaluation.reason is not None and evaluation.session.startswith("problem-")
 
 
+def test_the_minutes_of_a_search_begin_before_it_is_traced_which_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    traced_at: list[float] = []
+    began_at: list[float] = []
+    notices: list[str] = []
+
+    class Timed(Gate):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            traced_at.append(time.monotonic())
+            return super().forward(x)
+
+    @contextlib.asynccontextmanager
+    async def refusing(*_: Any, began: float, **__: Any) -> AsyncIterator[None]:
+        began_at.append(began)
+        raise InputError("it is not searched")
+        yield
+
+    monkeypatch.setattr(api_searching, "searching", refusing)
+    with pytest.raises(InputError, match="it is not searched"):
+        kernelswarm.optimize(Timed(), [torch.randn(2, 64)], minutes=1, home=tmp_path, on_notice=notices.append)
+    assert began_at[0] < traced_at[0]
+    assert [notice.partition(" (")[0] for notice in notices] == ["tracing Timed"]
+
+
 @pytest.mark.parametrize(
     ("problem", "options", "sentence"),
     [
@@ -130,6 +160,7 @@ def test_steps_in_words() -> None:
     opened, diagnosed = given.opened(budget=4), given.diagnosed(1.5)
     graph.apply(given.envelope_of(opened), opened)
     graph.apply(given.envelope_of(diagnosed, node="n001"), diagnosed)
+    assert step_text(opened, graph) == "session s is open: timing the baselines, writing the first of 4 candidates"
     assert step_text(diagnosed, graph) == "1 of 4 candidates; the fastest stands at 1.50x"
     noise = given.diagnosed(0.01, speedup=Interval(median=3.0, low=0.01, high=900.0))
     noisy = given.graph_with(("n001", noise), first=given.opened(budget=4))

@@ -2,8 +2,10 @@
 
 import pytest
 
+import given
 from kernelswarm.cli.display.summary import speedup_text
-from kernelswarm.schemas import Interval
+from kernelswarm.schemas import OUTSIDE, Interval
+from kernelswarm.sessions.outside import verdicts
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,23 @@ def test_what_says_nothing_is_gone_on_from_at_its_low_end():
 )
 def test_what_speaks_against_a_ratio_that_was_timed_once(low, median, high, load, shown):
     assert Interval(low=low, median=median, high=high).doubts(load) == shown
+
+
+WIDE = Interval(median=17.0, low=1.06, high=285.0)
+
+
+@pytest.mark.parametrize(
+    ("speedup", "is_confirmed", "is_faster"),
+    [(WIDE, False, False), (Interval(median=2.0, low=1.06, high=6.0), False, True), (WIDE, True, True)],
+    ids=["wide", "narrow", "wide, and timed again as a finalist"],
+)
+def test_of_one_run_so_wide_an_interval_is_not_said_to_be_faster(
+    speedup: Interval, is_confirmed: bool, is_faster: bool
+) -> None:
+    first = given.opened(synthesizer=OUTSIDE, confirmations=3)
+    graph = given.graph_with(("n001", given.diagnosed(1.06, speedup=speedup)), first=first)
+    if is_confirmed:
+        event = given.diagnosed(1.06, speedup=speedup, confirmation=True, ordinary=given.interval(1.3))
+        graph.apply(given.envelope_of(event, node="n001", index=9), event)
+    answer = verdicts.node_answer(graph, "n001")
+    assert (answer.correct, answer.faster, answer.win, answer.noisy) == (True, is_faster, is_confirmed, False)

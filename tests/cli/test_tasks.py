@@ -43,6 +43,8 @@ from kernelswarm.sessions.outside.joining import outside_author
 from kernelswarm.sessions.outside.records import HandInAnswer
 from kernelswarm.sessions.results import result_of
 
+CLAIM_LATER = "kernelswarm tasks claim --wait 600"
+
 
 @pytest.mark.parametrize("command", ["list s-1", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
 def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable, command: str) -> None:
@@ -58,7 +60,7 @@ def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable,
         ("leaderboard nowhere", 2, "there is no session 'nowhere'", ["kernelswarm sessions"]),
         ("show rmsnorm-7kq2m/n099", 2, "has no node 'n099'; there is n001 to n003", []),
         ("show rmsnorm-7kq2m", 2, "'rmsnorm-7kq2m' is not SESSION/NODE", ["kernelswarm tasks list"]),
-        ("claim", 2, "no search is running", ["kernelswarm optimize PROBLEM --author outside"]),
+        ("claim", 2, "no search is running", ["kernelswarm optimize PROBLEM --author outside", CLAIM_LATER]),
     ],
 )
 def test_json_is_asked_for_and_comes_where_nothing_can_be_shown(

@@ -1,17 +1,21 @@
 """What a validation reserves of a device's memory: a share that its process is held to, and all of it if need be."""
 
 import asyncio
+import signal
 import sys
 import time
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from waiting import LIMIT_S
 
+import given
 from kernelswarm.hardware import device as device_module
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness import launcher as launcher_module
 from kernelswarm.hardware.harness import memory_demand
 from kernelswarm.hardware.harness.calls.answering import Refused
 from kernelswarm.hardware.harness.children import problem_validation
@@ -23,12 +27,14 @@ from kernelswarm.hardware.harness.validation_process import OutOfMemory, validat
 from kernelswarm.hardware.machine import reservations
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.machine.reservations import MemoryReservations
-from kernelswarm.hardware.processes.messages import Failure
+from kernelswarm.hardware.processes.messages import Ended, Failure
+from kernelswarm.hardware.processes.worker import WorkerDied
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemError, ProblemFormat
 
 GIB = 1 << 30
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 GPU = Accelerator(index=0, name="GPU", uuid="u", target="sm_90", memory_bytes=80 * GIB)
+GIANT = msgspec.structs.replace(GPU, memory_bytes=999 * GIB)
 CAPACITY = 80 * GIB
 SHARE = 10 * GIB
 QUARTER = 20 * GIB
@@ -244,6 +250,64 @@ async def test_the_limit_is_in_the_command(tmp_path):
         lease = Lease(Pool(name="gpus", platform="nvidia", languages=("triton",)), tmp_path)
         await validate_problem(launcher, lease, problem("a"), GPU, 7)
     assert [command.memory_bytes for command in commands] == [7]
+
+
+LARGE = 4 * GIB
+"""Elements of float32: 16 GiB, of which an accelerator needs 15 times as much, and main memory ten times."""
+
+
+def answering(reply: object, **sizes: int) -> Any:
+    """A launcher whose process answers ``reply``, or dies."""
+
+    async def ask(*_: Any, **__: Any) -> Any:
+        if isinstance(reply, Exception):
+            raise reply
+        return reply, ()
+
+    async def spawn(role: str) -> Any:
+        return SimpleNamespace(ask=ask, send=lambda number: None, kill=lambda: asyncio.sleep(0), output="")
+
+    return SimpleNamespace(spawn=spawn, pool_name="cpu", **sizes)
+
+
+@pytest.mark.parametrize(
+    ("on", "memory_gib", "main_gib", "sentence"),
+    [
+        (GPU, 0, 300, r"need 240\.0 GiB of the 80\.0 GiB of GPU\); use smaller shapes$"),
+        (GIANT, 0, 31, r"need 160\.0 GiB of the 31\.0 GiB of this machine's main memory\); use smaller shapes$"),
+        (
+            None,
+            50,
+            999,
+            r"need 144\.0 GiB of the 50\.0 GiB that pool cpu gives a candidate\); .*candidate_memory",
+        ),
+        (None, 500, 300, r"need 512\.0 GiB of the 300\.0 GiB of this machine's main memory\); use smaller shapes$"),
+    ],
+    ids=["device", "main memory beside a device", "candidate", "main memory"],
+)
+async def test_what_does_not_fit_names_the_memory_that_is_short(tmp_path, on, memory_gib, main_gib, sentence):
+    tensor = given.facts().shapes[0].inputs[0]
+    tensor = msgspec.structs.replace(tensor, shape=(LARGE,), dtype="float32")
+    shape = msgspec.structs.replace(given.facts().shapes[0], inputs=(tensor,), outputs=(tensor,))
+    validated = ProblemValidated(facts=given.facts(shapes=(shape,)))
+    launcher = answering(validated, memory=memory_gib * GIB, reference_memory=main_gib * GIB)
+    with pytest.raises(ProblemError, match=sentence):
+        await validate_problem(launcher, Lease(POOL, tmp_path), problem("a"), on)
+
+
+async def test_a_process_that_the_system_killed_was_short_of_main_memory(tmp_path):
+    died = WorkerDied(Ended(exit_code=-1, signal=signal.SIGKILL))
+    launcher = answering(died, memory=GIB, reference_memory=31 * GIB)
+    with pytest.raises(OutOfMemory, match=r"in the 31\.0 GiB of this machine's main memory"):
+        await validate_problem(launcher, Lease(POOL, tmp_path), problem("a"), GPU)
+
+
+def test_main_memory_is_read_anew(tmp_path, monkeypatch):
+    launcher = Launcher(POOL, given.hardware(memory_bytes=31 * GIB), tmp_path)
+    monkeypatch.setattr(launcher_module, "machine_memory_bytes", lambda: 255 * GIB)
+    assert launcher.reference_memory == 255 * GIB
+    monkeypatch.setattr(launcher_module, "machine_memory_bytes", lambda: 20 * GIB)
+    assert launcher.reference_memory == 31 * GIB
 
 
 class LimitedMemory(tensor_placement.TensorDevice):
