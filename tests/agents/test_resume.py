@@ -163,6 +163,8 @@ def test_a_session_whose_device_is_gone_is_closed_with_what_it_has_and_teaches_i
     assert after[-1].skill.id in {skill.id for skill in shipped_skills()}
     assert asyncio.run(replayed(tmp_path, session)).status == "closed"
     assert run(["resume", session, "--close"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"`kernelswarm show {session} --file` prints its finished kernel. A new session goes on" in said
 
 
 def test_a_closed_session_is_not_resumed() -> None:
