@@ -113,6 +113,7 @@ async def open_session(
         grows_with_context=True,
         structures_answers=True,
         heeds_interrupts=True,
+        names_worst_shapes=True,
         explains_losses=True,
         trial_nodes=FAILURES_ALIKE if len(options.authors) == 1 and asks_a_model(options.synthesizer) else 0,
         spent_s=round(spent_s, 1),
