@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..bus import STILL_USED
+from ..graph.measured import mean_text
 from ..graph.session_graph import SearchGraph
 from ..schemas import BaselinesMeasured, Event, Interval, NodeDiagnosed, SessionOpened
 from ..schemas.pool import BASELINE_NAMES
@@ -38,7 +39,8 @@ def step_text(event: Event, graph: SearchGraph) -> str:
         return f"session {graph.session} is open: timing the baselines, writing the first of {event.budget} candidates"
     if isinstance(event, BaselinesMeasured):
         times = event.report.median_ms.items()
-        return f"baselines: {', '.join(f'{BASELINE_NAMES.get(name, name)} {ms:.3f} ms' for name, ms in times)}"
+        texts = (f"{BASELINE_NAMES.get(name, name)} {ms:.3f} ms" for name, ms in times)
+        return f"baselines: {', '.join(texts)}{mean_text(len(event.report.shapes))}"
     if not isinstance(event, NodeDiagnosed) or graph.opened is None:
         return ""
     done = sum(node.diagnosis is not None for node in graph.own())

@@ -242,9 +242,13 @@ async def _search(
                 for note in running.notes:
                     say(note)
                 with interrupts.closing(running, say):
-                    async for _, event in running.events():
-                        if text := step_text(event, running.graph):
-                            say(text)
+                    try:
+                        async for _, event in running.events():
+                            if text := step_text(event, running.graph):
+                                say(text)
+                    except asyncio.CancelledError:
+                        if not await running.is_closed_after_all():
+                            raise
                 result = running.result()
                 text = await asyncio.to_thread(finished_file, running.graph, result.best) if result.best else ""
                 outcome = Optimized(result, traced, text)

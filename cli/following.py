@@ -11,7 +11,11 @@ from ..sessions.spectator import Spectator
 
 
 async def follow(search: Search, display: Spectator, interrupts: Interrupts) -> None:
-    """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that."""
+    """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that.
+
+    Raises:
+        asyncio.CancelledError: it was given up, and the session stays open. One that is closed has a result to write.
+    """
     display.opened(search)
     search.notify_of_others(display.say)
     watching_workers = asyncio.create_task(search.watch_workers(display.waiting), name="worker-availability")
@@ -26,9 +30,9 @@ async def follow(search: Search, display: Spectator, interrupts: Interrupts) -> 
             if search.graph.baselines is None and search.awaits_baselines and not stop_tasks:
                 display.say(without_baselines(search.graph.opened, search.seconds))
     except asyncio.CancelledError:
-        if search.graph.closed is None:
+        if not await search.is_closed_after_all():
             display.say(f"session {search.session} stays open: kernelswarm resume {search.session} goes on with it")
-        raise
+            raise
     finally:
         watching_workers.cancel()
         await asyncio.wait([watching_workers])

@@ -86,6 +86,11 @@ def by_shape(opened: SessionOpened, profile: ProfileReport | None) -> tuple[Shap
     return tuple(results)
 
 
+def mean_text(shapes: int) -> str:
+    """What times are where ``shapes`` are timed, to stand behind a name; empty where one is."""
+    return f" (geometric mean of {shapes} shapes)" if shapes > 1 else ""
+
+
 def _times(timing: Timing | None) -> Ordinary | None:
     if timing is None:
         return None

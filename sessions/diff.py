@@ -61,6 +61,7 @@ class Side(Schema, frozen=True, kw_only=True):
     reason: str
     """Why it ended; empty while it is open."""
     candidates: int
+    """As ``show`` and SQL count them: judged ones, of an open session those that were made."""
     correct: int
     wins: int
     best: str
@@ -190,7 +191,7 @@ def _side(recorded: RecordedSession, graph: SearchGraph, goal: float) -> Side:
         device=_opened(graph).hardware.device,
         status="closed" if closed else "open",
         reason=closed.reason if closed else "",
-        candidates=len(own),
+        candidates=closed.candidates if closed else sum(node.candidate is not None for node in own),
         correct=sum(diagnosis is not None and diagnosis.fitness > 0 for diagnosis in diagnoses),
         wins=closed.wins
         if closed

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ..graph.measured import Ordinary, ShapeResult, measured
+from ..graph.measured import Ordinary, ShapeResult, mean_text, measured
 from ..graph.session_graph import NodeRecord, SearchGraph
 from ..schemas import Interval, ModelCalled, Schema, Verdict
 from ..schemas.pool import BASELINE_NAMES
@@ -77,6 +77,9 @@ class SearchResult(Numbers, frozen=True, kw_only=True):
     candidates: int = 0
     correct: int = 0
     wins: int = 0
+    unjudged: dict[str, str] = {}
+    """Candidates that had no verdict when it ended, by node: the last step of each, as ``state`` in SQL; after a step
+    that failed the verdict that it gives."""
     withdrawn: tuple[str, ...] = ()
     """Nodes that waited for outside authors, of whom nobody handed one in."""
     model_cost: float | None = None
@@ -133,11 +136,13 @@ class Evaluation(Numbers, frozen=True, kw_only=True):
 
 def times_line(result: SearchResult | Evaluation) -> str:
     """Milliseconds by name; of an accelerator both numbers, each by its name. Empty where nothing was timed."""
+    mean = mean_text(len(result.shapes))
     if result.device is None:
-        return _times_text(result.ordinary.times_ms if result.ordinary else result.times_ms)
+        return _times_text(result.ordinary.times_ms if result.ordinary else result.times_ms) + mean
     numbers = {"device": result.device, "call": result.call}
     ordered = sorted(numbers.items(), key=lambda item: item[0] != result.measure)
-    return "; ".join(f"{name}: {_times_text(number.times_ms)}" for name, number in ordered if number is not None)
+    texts = (f"{name}: {_times_text(number.times_ms)}" for name, number in ordered if number is not None)
+    return "; ".join(texts) + mean
 
 
 def seconds_text(result: SearchResult) -> str:
@@ -193,12 +198,23 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         candidates=closed.candidates,
         correct=closed.correct,
         wins=closed.wins,
+        unjudged={own.name: stage(own) for own in graph.own() if own.candidate is not None and own.diagnosis is None},
         withdrawn=graph.tasks.withdrawn,
         **_spending(graph.calls),
         seconds=seconds,
         validation_seconds=opened.spent_s,
         path=path,
     )
+
+
+def stage(node: NodeRecord) -> str:
+    """The last step of a node without a verdict, as in :attr:`SearchResult.unjudged`."""
+    report = node.profile_report or node.verify_report
+    if report is not None and report.verdict is not Verdict.correct:
+        return str(report.verdict)
+    if report is None and node.compile_report is not None and not node.compile_report.ok:
+        return str(Verdict.compile_error)
+    return node.state
 
 
 def _spending(calls: Sequence[ModelCalled]) -> dict[str, Any]:

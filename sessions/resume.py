@@ -206,7 +206,8 @@ def _goes_on(session: str, graph: SearchGraph) -> str:
             "None of its nodes got so far that a fork could go on from it: begin a new one with `kernelswarm optimize`"
         )
     best = graph.closed.best if graph.closed is not None else ""
-    return f"A new session goes on from any of its nodes: `kernelswarm fork {session} --node {best or diagnosed[0]}`"
+    fork = f"A new session goes on from any of its nodes: `kernelswarm fork {session} --node {best or diagnosed[0]}`"
+    return f"`kernelswarm show {session} --file` prints its finished kernel. {fork}" if best else fork
 
 
 async def _refuse_without_a_bus(session: str, home: Path, roles: Mapping[str, int]) -> None:

@@ -23,6 +23,7 @@ from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
     DEADLINE,
     REFERENCE_DIED,
+    BusError,
     Envelope,
     Event,
     InputError,
@@ -53,6 +54,9 @@ LATE_SKILL_WAIT_S = 2.0
 
 MODEL_WAIT_S = 240.0
 """How long it waits for one where the distiller asks a model: both answers, with their tries."""
+
+LEAVING_S = 20.0
+"""How long who is interrupted twice waits for workers to leave, and for what they still published."""
 
 WITHOUT_BASELINES = ("interrupted", "failed", REFERENCE_DIED)
 """Reasons of a close after which nobody waits for baselines."""
@@ -127,30 +131,51 @@ class Search:
                 event = envelope.event()
                 if event is None:
                     continue
-                self.graph.apply(envelope, event)
+                self._fold(envelope, event)
                 self._last_event = time.monotonic()
                 yield envelope, event
                 self._taught = self._taught or isinstance(event, SkillDistilled)
                 if isinstance(event, SessionClosed):
-                    self._seconds = self.seconds
                     wait_s = BASELINES_WAIT_S if self.awaits_baselines else self._skill_wait_s
                     self._deadline = asyncio.get_running_loop().time() + wait_s
                 if self.graph.closed is not None and not self._is_incomplete(self.graph.closed):
                     break
-        async for late in self._cut_off_requests():
-            yield late
-
-    async def _cut_off_requests(self) -> AsyncIterator[tuple[Envelope, Event]]:
-        """What models were asked and was cut off with the workers: it was paid for, as the result says."""
         opened = self.graph.opened
-        if self.leave is None or opened is None or not (asks_a_model(opened.synthesizer) or opened.roles):
-            return
-        await self.leave()
+        if self.leave is not None and opened is not None and (asks_a_model(opened.synthesizer) or opened.roles):
+            # What models were asked and was cut off with the workers was paid for, as the result says.
+            async for late in self._leaving():
+                yield late
+
+    async def _leaving(self) -> AsyncIterator[tuple[Envelope, Event]]:
+        """Ends the workers that serve it here, and yields what they still published."""
+        if self.leave is not None:
+            await self.leave()
         for seq, envelope in await self._bus.history(self.session, after=self.seen):
             self.seen, event = seq, envelope.event()
             if event is not None:
-                self.graph.apply(envelope, event)
+                self._fold(envelope, event)
                 yield envelope, event
+
+    def _fold(self, envelope: Envelope, event: Event) -> None:
+        self.graph.apply(envelope, event)
+        if isinstance(event, SessionClosed):
+            # Of a resumed session as well: its log begins with its opening.
+            self._seconds = (envelope.at_ns - self.graph.opened_ns) / 1e9
+
+    async def is_closed_after_all(self) -> bool:
+        """For who follows it and was cancelled: whether it has a result all the same, which is to be written then.
+
+        Its planner may have closed it while the workers left. If so, the cancellation is taken back.
+        """
+        with contextlib.suppress(BusError, TimeoutError):
+            async with asyncio.timeout(LEAVING_S):
+                async for _ in self._leaving():
+                    pass
+        task = asyncio.current_task()
+        if self.graph.closed is None or task is None:
+            return False
+        task.uncancel()
+        return True
 
     @property
     def awaits_baselines(self) -> bool:

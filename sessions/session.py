@@ -113,6 +113,7 @@ async def open_session(
         grows_with_context=True,
         structures_answers=True,
         heeds_interrupts=True,
+        names_worst_shapes=True,
         explains_losses=True,
         names_roofline=True,
         forgives_withdrawn=True,

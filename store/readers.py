@@ -37,11 +37,13 @@ async def show(home: Path, session: str, *, bus: "Bus | None" = None) -> Session
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
     best = rows[0].best or ""
     nodes = await _rows(home, bus, NodeRow, "SELECT * FROM nodes WHERE session = ? ORDER BY number", session)
+    baselines_ms, timed_shapes = await _baselines(home, bus, session, best, ordinary=rows[0].measure != "device")
     return SessionReport(
         session=rows[0],
         nodes=tuple(nodes),
         best_path=_path(nodes, best),
-        baselines_ms=await _baselines(home, bus, session, best, ordinary=rows[0].measure != "device"),
+        baselines_ms=baselines_ms,
+        timed_shapes=timed_shapes,
     )
 
 
@@ -62,6 +64,7 @@ async def node(home: Path, session: str, node: str, *, bus: "Bus | None" = None)
     timed = f"SELECT * FROM measurements {where} ORDER BY at_ns, series"
     judged = f"SELECT * FROM diagnoses {where} ORDER BY seq"
     counters, device = await _profiled(home, bus, session, node)
+    status = await run_sql(home, "SELECT status FROM sessions WHERE session = ?", params=(session,), bus=bus)
     return NodeReport(
         node=rows[0],
         speedup=_interval(rows[0]),
@@ -72,6 +75,7 @@ async def node(home: Path, session: str, node: str, *, bus: "Bus | None" = None)
         diagnoses=tuple(await _rows(home, bus, DiagnosisRow, judged, session, node)),
         counters=counters,
         device=device,
+        session_status=status.rows[0][0] if status.rows else "",
         evidence=await _evidence(home, bus, session, node),
     )
 
@@ -110,19 +114,21 @@ def _path(nodes: Sequence[NodeRow], best: str) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-async def _baselines(home: Path, bus: "Bus | None", session: str, best: str, *, ordinary: bool) -> dict[str, float]:
-    """``ordinary``: rather those of ordinary processes, where they were timed there."""
+async def _baselines(
+    home: Path, bus: "Bus | None", session: str, best: str, *, ordinary: bool
+) -> tuple[dict[str, float], int]:
+    """Medians, and of how many shapes. ``ordinary``: rather those of ordinary processes, where there are some."""
     sql = """SELECT series, median_ms FROM measurements WHERE session = ? AND node = ? AND series <> 'candidate'
         AND shape IS NULL
         QUALIFY row_number() OVER (PARTITION BY series ORDER BY (ordinary = ?) DESC, at_ns DESC) = 1 ORDER BY series"""
     table = await run_sql(home, sql, params=(session, best, ordinary), bus=bus)
-    if table.rows:
-        return dict(table.rows)
-    first = (
-        "SELECT body->'$.report.median_ms' FROM events WHERE session = ? AND tag = 'baselines.measured.v1' ORDER BY seq"
-    )
+    first = """SELECT body->'$.report.median_ms', body->'$.report.shapes[*].shape' FROM events
+        WHERE session = ? AND tag = 'baselines.measured.v1' ORDER BY seq"""
     looked = await run_sql(home, first, params=(session,), bus=bus, max_rows=1)
-    return dict(json.loads(looked.rows[0][0])) if looked.rows else {}
+    if not looked.rows:
+        return dict(table.rows), 1
+    median_ms, shapes = looked.rows[0]
+    return dict(table.rows) or dict(json.loads(median_ms)), max(1, len(shapes or ()))
 
 
 async def _profiled(

@@ -167,6 +167,8 @@ class SessionReport(Schema, frozen=True, kw_only=True):
     """From a draft to the best node."""
     baselines_ms: dict[str, float]
     """Median by baseline's name: from the best node's latest timing run, else from the session's first look."""
+    timed_shapes: int = 1
+    """Where there are several, all numbers are their weighted geometric means."""
 
 
 class NodeReport(Schema, frozen=True, kw_only=True):
@@ -186,5 +188,7 @@ class NodeReport(Schema, frozen=True, kw_only=True):
     """What the processor counted while it was timed last."""
     device: DeviceProfile | None = None
     """What the accelerator's profilers saw when they looked last."""
+    session_status: str = ""
+    """``open`` or ``closed``: whether a node without a verdict waits for its next step, or will have none."""
     evidence: dict[str, Any]
     """Why it failed, as the report of the step that failed says it; empty for a candidate without a fault."""

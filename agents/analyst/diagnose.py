@@ -93,6 +93,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
             roofline.fraction if roofline and not (is_close and roofline.fraction > 1.0) else None,
             shapes,
             on_processor=_has_processor(graph),
+            names_worst=graph.opened is not None and graph.opened.names_worst_shapes,
         ),
         speedup=speedup,
         against=against,
@@ -171,6 +172,7 @@ def _summary(
     shapes: tuple[ShapeSpeedup, ...],
     *,
     on_processor: bool,
+    names_worst: bool,
 ) -> str:
     def ratio(interval: Interval) -> str:
         if brief:
@@ -183,7 +185,8 @@ def _summary(
         usual = ratio(ordinary) + (f" against {BASELINE_NAMES.get(other, other)}" if other else "")
         beside = f", {usual} in ordinary processes" if on_processor else f" on the device, {usual} as a call"
     worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
-    least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
+    by = (" by the judge" if on_processor else " on the device") if names_worst and ordinary is not None else ""
+    least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)}{by})" if worst else ""
     if cautious and speedup.is_noise and load >= LEAST_LOAD:
         least += f" beside a background load of {load:.0%}"
     summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}"

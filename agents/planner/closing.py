@@ -131,7 +131,9 @@ def _result(best: PlannedNode | None, win: bool, opened: SessionOpened | None) -
     if opened and opened.closer_diagnoses and best.ordinary and best.ordinary_against not in ("", best.against):
         missing = f"; each number is against the baseline that was the fastest there{missing}"
     if worst := best.worst_shape:
-        missing = f"; the worst of its {len(best.shapes)} shapes is {worst[0]}: {worst[1]}{missing}"
+        number = words.ordinary if best.ordinary and not best.counts_device_alone else words.judged
+        by = f" {number}" if opened and opened.names_worst_shapes else ""
+        missing = f"; the worst of its {len(best.shapes)} shapes{by} is {worst[0]}: {worst[1]}{missing}"
     if not win and opened and opened.explains_losses:
         return f"no win found: {_lost(best, words, over, opened)}{missing}"
     if not win:

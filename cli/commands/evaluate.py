@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from ...agents.synthesizer.backend import GIVEN
+from ...graph.session_graph import SearchGraph
 from ...hardware.languages.assembly import language_taken
 from ...hardware.languages.compiling import read_candidate
 from ...hardware.pools.pool_files import find_pool
@@ -18,14 +19,15 @@ from ...hardware.sources.problem_files import load_problem, missing_entry
 from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
 from ...sessions.interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ...sessions.results import Evaluation, evaluation_of
+from ...sessions.results import Evaluation, evaluation_of, stage
 from ...sessions.search import session_on
 from ...sessions.search_context import search_context
 from ...sessions.search_options import SearchOptions, defaults, given
 from ..completion import python_files
 from ..display.live import open_display
-from ..display.summary import NAMES, ratio_text, shapes_table, times_text
+from ..display.summary import NAMES, counted_text, ratio_text, shapes_table, times_text
 from ..display.terminal import err, out, print_json, print_wide
+from ..display.unjudged import next_step, stage_text
 from ..following import follow, is_interrupted
 from ..options import Nats, Pool, ProblemFile
 from ..search_parameters import taking
@@ -82,21 +84,39 @@ def evaluate(
                 with open_display(quiet=json) as display:
                     async with session_on(context, option) as search:
                         await follow(search, display, interrupts)
-                    if is_interrupted(search):
-                        show = f"kernelswarm show {search.session}"
-                        display.say(f"there is no verdict of {path}; {show} prints what was measured")
-                        return
+                    if is_cut_off := is_interrupted(search):
+                        display.say(f"{path}: {interrupted_text(search.graph)}")
+                if is_cut_off and not _has_verdict(search.graph):
+                    return
                 evaluation = evaluation_of(search.graph, pool)
                 if json:
                     print_json({"candidate": str(path), **_fields(evaluation)})
                 else:
                     _print(evaluation, path if len(candidate) > 1 else None)
+                if is_cut_off:
+                    return
                 right.append(evaluation.correct)
 
     run_interruptible(run)
     if len(right) < len(candidate):
         return EXIT_INTERRUPTED
     return 0 if all(right) else 1
+
+
+def _has_verdict(graph: SearchGraph) -> bool:
+    return any(node.diagnosis is not None for node in graph.own())
+
+
+def interrupted_text(graph: SearchGraph) -> str:
+    """How far the one candidate of an interrupted evaluation came."""
+    show = f"kernelswarm show {graph.session} prints what there is"
+    node = next(iter(graph.own()), None)
+    if _has_verdict(graph):
+        return f"interrupted before it was timed a second time; {show}"
+    if node is None or node.candidate is None:
+        return f"interrupted before anything was done; {show}"
+    state = stage(node)
+    return f"{stage_text(state)}: interrupted before {next_step(state)}; {show}"
 
 
 def _given(source: str, choices: Mapping[str, Any], profile: bool) -> SearchOptions:
@@ -152,11 +172,11 @@ def _speedups(evaluation: Evaluation) -> Iterator[str]:
         yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
         if not evaluation.win and not missing and evaluation.counted.low > 1:
             yield f"why: {evaluation.detail.removeprefix('no win found: ')}"
-        yield _times(evaluation.times_ms)
+        yield _times(evaluation.times_ms, evaluation)
         return
     yield f"{mark}: {counted} in ordinary processes"
-    yield _times(evaluation.ordinary.times_ms)
-    yield f"judge: {ratio_text(evaluation.speedup)}; {_times(evaluation.times_ms)}"
+    yield _times(evaluation.ordinary.times_ms, evaluation)
+    yield f"judge: {ratio_text(evaluation.speedup)}; {_times(evaluation.times_ms, evaluation)}"
 
 
 def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
@@ -169,11 +189,11 @@ def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
         number = numbers[name]
         if number is not None:
             ratios = (f"{speedup.in_words} of {NAMES.get(key, key)}" for key, speedup in number.speedups.items())
-            yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
+            yield f"{name:6}  {_times(number.times_ms, evaluation)}; {', '.join(ratios)}"
 
 
-def _times(times_ms: dict[str, float]) -> str:
-    return times_text(times_ms).replace(NAMES["candidate"], "this candidate")
+def _times(times_ms: dict[str, float], evaluation: Evaluation) -> str:
+    return times_text(times_ms, len(evaluation.shapes)).replace(NAMES["candidate"], "this candidate")
 
 
 def _fields(evaluation: Evaluation) -> dict[str, object]:
@@ -199,5 +219,5 @@ def _print(evaluation: Evaluation, path: Path | None) -> None:
     for line in _speedups(evaluation):
         out.print(line, markup=False)
     if evaluation.shapes:
-        print_wide(shapes_table(evaluation.shapes))
+        print_wide(shapes_table(evaluation.shapes, counted_text(evaluation)))
     out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

@@ -134,7 +134,8 @@ def _speedup(node: NodeRecord) -> str:
 def _baselines(graph: SearchGraph) -> Text:
     if graph.baselines is None:
         return Text("baselines  being compiled", style="dim")
-    return Text("baselines  " + times_text(graph.baselines.report.median_ms), style="dim")
+    report = graph.baselines.report
+    return Text("baselines  " + times_text(report.median_ms, len(report.shapes)), style="dim")
 
 
 def _path(graph: SearchGraph) -> Text:

@@ -121,7 +121,9 @@ class Lines(PlainLines):
             case BaselinesMeasured():
                 absent = [status for status in event.report.statuses if not status.ok]
                 missing = [f"no {NAMES.get(status.name, status.name)}: {status.detail}" for status in absent]
-                return "; ".join([f"baselines: {times_text(event.report.median_ms)}", *missing])
+                return "; ".join(
+                    [f"baselines: {times_text(event.report.median_ms, len(event.report.shapes))}", *missing]
+                )
             case NodeDiagnosed(verdict=Verdict.synthesis_failed) if event.summary in self.failures:
                 return ""  # of several nodes one sentence says it
             case NodeDiagnosed():

@@ -6,11 +6,13 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from ...graph.measured import mean_text
 from ...schemas import Bottleneck
 from ...store import DiagnosisRow, MeasurementRow, NodeReport
 from .show_profile import counter_lines, profile_lines, profile_table
 from .summary import NAMES, rank, speedup_cells
 from .terminal import out, plain_table, print_wide
+from .unjudged import next_step, stage_text
 
 
 def print_node(report: NodeReport) -> None:
@@ -45,10 +47,12 @@ def _runs(measurements: Sequence[MeasurementRow], measure: str | None) -> Iterat
     kinds = _BY_MEASURE.get(measure or "", _ON_PROCESSOR)
     for (confirmation, ordinary), title in kinds.items():
         rows = [row for row in measurements if (row.confirmation, row.ordinary) == (confirmation, ordinary)]
-        for shape in dict.fromkeys(row.shape for row in rows):
+        shapes = dict.fromkeys(row.shape for row in rows)
+        mean = mean_text(sum(shape is not None for shape in shapes))
+        for shape in shapes:
             # A finalist may be confirmed several times: the last run counts.
             latest = {row.series: row for row in rows if row.shape == shape}
-            yield f"{title} at shape {shape}" if shape else title, list(latest.values())
+            yield f"{title} at shape {shape}" if shape else title + mean, list(latest.values())
 
 
 def _print_profile(report: NodeReport) -> None:
@@ -74,6 +78,10 @@ def _head(report: NodeReport) -> Iterator[str]:
     if node.seconds is not None:
         parts.append(f"{node.seconds:.1f} s from plan to diagnosis")
     yield escape(", ".join(parts))
+    if node.verdict is None:
+        step, stage = next_step(node.state), stage_text(node.state)
+        waits = f"it waits for {step}" if report.session_status == "open" else f"its session ended before {step}"
+        yield f"next     {stage}; {waits}"
     if report.rationale:
         yield f"why      {escape(report.rationale)}"
     if report.recipe:

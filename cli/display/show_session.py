@@ -20,7 +20,7 @@ def print_session(report: SessionReport) -> None:
     out.print(_outcome(row))
     out.print(_settings(row), markup=False)
     if report.baselines_ms:
-        out.print("baselines  " + times_text(report.baselines_ms), markup=False)
+        out.print("baselines  " + times_text(report.baselines_ms, report.timed_shapes), markup=False)
     if report.best_path:
         out.print("best path  " + " → ".join(report.best_path), markup=False)
     if report.nodes:

@@ -7,13 +7,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...agents.planner.synthesis import NO_CANDIDATE
-from ...graph.measured import Ordinary, ShapeResult
+from ...graph.measured import Ordinary, ShapeResult, mean_text
 from ...graph.tasks import INTERRUPTED
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
-from ...sessions.results import SearchResult, Speedup, seconds_text
+from ...sessions.results import Numbers, SearchResult, Speedup, seconds_text
 from ...store import NodeRow
 from .terminal import out, plain_table, print_wide
+from .unjudged import stage_text
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
 """What was timed, as people call it and in the order in which they look for it."""
@@ -21,9 +22,10 @@ LONGEST_IDEA = 300
 """Characters of what an author says of its kernel; ``show`` has all of it."""
 
 
-def times_text(times: dict[str, float]) -> str:
-    """Milliseconds by name, for people."""
-    return ", ".join(f"{NAMES.get(name, name)} {times[name]:.3f} ms" for name in sorted(times, key=rank))
+def times_text(times: dict[str, float], shapes: int = 1) -> str:
+    """Milliseconds by name, for people; of several ``shapes`` it says what they are."""
+    text = ", ".join(f"{NAMES.get(name, name)} {times[name]:.3f} ms" for name in sorted(times, key=rank))
+    return text + mean_text(shapes)
 
 
 def rank(name: str) -> int:
@@ -57,12 +59,15 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
     elif result.times_ms:
         print_wide(_times(result))
     if result.shapes:
-        print_wide(shapes_table(result.shapes))
+        print_wide(shapes_table(result.shapes, counted_text(result)))
     reason = result.detail.removeprefix(NO_CANDIDATE)
     is_above = reason != result.detail and any(failure.endswith(reason) for failure in failures)
     detail = f"{NO_CANDIDATE}see above" if is_above else result.detail
     out.print(outcome(result.win, detail, result.measure))
     out.print(f"{_counts(result)} in {seconds_text(result)}; ended: {result.reason.replace('_', ' ')}")
+    if result.unjudged:
+        stages = (f"{node}: {stage_text(state)}" for node, state in result.unjudged.items())
+        out.print(f"unjudged {'; '.join(stages)}", markup=False)
     if result.withdrawn:
         out.print(f"outside  nobody handed in {', '.join(result.withdrawn)}: withdrawn", markup=False)
     if result.model_tokens:
@@ -87,7 +92,7 @@ def print_summary(result: SearchResult, failures: Collection[str] = ()) -> None:
 
 def _counts(result: SearchResult) -> str:
     if not result.candidates:
-        return "no candidate"
+        return "no candidate was judged" if result.unjudged else "no candidate"
     return f"{count(result.candidates, 'candidate')}, {result.correct} correct, {count(result.wins, 'win')}"
 
 
@@ -99,7 +104,7 @@ def _two_numbers(result: SearchResult) -> Table:
     for name in ordered:
         warm = ("warm cache",) if _is_warm(numbers[name]) else ()
         columns += (f"{name} ms", *warm, f"{name} speedup", "95 % interval")
-    table = _table(result.problem, *columns, "roofline")
+    table = _table(result.problem + mean_text(len(result.shapes)), *columns, "roofline")
     for key, baseline in NAMES.items():
         if any(key in number.times_ms for number in numbers.values() if number is not None):
             own = key == "candidate"
@@ -131,7 +136,9 @@ def _number_cells(number: Ordinary | None, key: str) -> tuple[str, ...]:
 def _times(result: SearchResult) -> Table:
     """Ordinary processes first, where they were timed; beside them the judge."""
     judged = ("by the judge",) if result.ordinary else ()
-    table = _table(result.problem, "ms", "speedup", "95 % interval", *judged, "roofline")
+    table = _table(
+        result.problem + mean_text(len(result.shapes)), "ms", "speedup", "95 % interval", *judged, "roofline"
+    )
     times = result.ordinary.times_ms if result.ordinary else result.times_ms
     for key, name in NAMES.items():
         if key not in times and key not in result.times_ms:
@@ -156,9 +163,18 @@ def _cells(speedup: Interval | None) -> tuple[str, str]:
     return speedup.cells if speedup is not None else ("", "")
 
 
-def shapes_table(shapes: Sequence[ShapeResult]) -> Table:
-    """A row for each shape, the worst one marked; times are those that the speedup is made of."""
-    table = _table("shape", "weight", "best baseline", "ms", "kernel ms", "speedup", "95 % interval", "roofline")
+def counted_text(numbers: Numbers) -> str:
+    """What the numbers of :func:`shapes_table` are measured by."""
+    if numbers.device is not None:
+        return "as a call" if numbers.measure == "call" and numbers.call is not None else "on the device"
+    return "in ordinary processes" if numbers.ordinary is not None else "by the judge"
+
+
+def shapes_table(shapes: Sequence[ShapeResult], counted: str) -> Table:
+    """A row for each shape, the worst one marked; times are those that the speedup is made of, ``counted`` where."""
+    table = _table(
+        f"shape, {counted}", "weight", "best baseline", "ms", "kernel ms", "speedup", "95 % interval", "roofline"
+    )
     worst = min(shapes, key=lambda shape: shape.counted.median)
     for shape in shapes:
         table.add_row(

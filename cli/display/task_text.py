@@ -67,7 +67,8 @@ def _brief(brief: TaskBrief) -> Iterator[str]:
         yield f"shape     {shape.name}: {_shape(shape)}"
     if brief.baselines_ms:
         floor = f"; no faster than {brief.floor_ms:.3f} ms" if brief.floor_ms else ""
-        yield f"baselines {times_text(brief.baselines_ms)}{floor}"
+        timed = sum(shape.weight > 0 for shape in brief.shapes)
+        yield f"baselines {times_text(brief.baselines_ms, timed)}{floor}"
     for advice in brief.advice:
         yield f"advice    {advice.action}: {advice.reason}"
     for title, answer in (("parent", brief.parent), ("second", brief.second), ("best", next(iter(brief.tried), None))):

@@ -358,11 +358,15 @@ def _label(name: str) -> str:
 
 def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     lines = [inspect.cleandoc(file["__doc__"]).partition("\n\n")[0], ""]
-    settings = [c for c in report["checks"] if c["ok"] and not c["tolerance"] and c["what"].startswith("state ")]
-    for check in (check for check in report["checks"] if check not in settings):
+    exact = [check for check in report["checks"] if check["ok"] and not check["error"]]
+    settings = [check for check in exact if not check["tolerance"] and check["what"].startswith("state ")]
+    # Where neither side follows an input, or both do by the reference, there is nothing to compare.
+    gradients = [check for check in exact if check["what"].startswith("gradient ")]
+    for check in (check for check in report["checks"] if check not in settings + gradients):
         verdict = "ok   " if check["ok"] else "WRONG"
         lines.append(f"{verdict} {check['shape']}: {check['what']}: {check['error']:.2g} of {check['tolerance']:.2g}")
     lines += [f"ok    {len(settings)} numbers and settings: equal"] if settings else []
+    lines += [f"ok    {len(gradients)} gradients: equal"] if gradients else []
     lines += ["", f"On {report['device']}, torch {report['torch']}: computed by {_by_whom(report, file)}."]
     times = report.get("times_ms", {})
     if times and report["device"] != "cpu":
@@ -372,6 +376,9 @@ def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     for shape, timed in report.get("shapes", {"": report}).items():
         lines += [f"At shape {shape}:"] if shape else []
         lines += _times_in_words(timed)
+    lines += (
+        ["A ratio is the median of the rounds' own ratios, not of the times above."] if report.get("speedups") else []
+    )
     lines += _measured_in_words(file["__doc__"]) if times else []
     lines.append("It agrees with its reference." if report["correct"] else "It does NOT agree with its reference.")
     return "\n".join(lines) + "\n"

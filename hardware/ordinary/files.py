@@ -121,13 +121,15 @@ async def time_file(
     try:
         on_notice(f"validating {problem.name}: importing, checking")
         facts = await validate_problem(launcher, lease, problem, accelerator)
+        on_notice("compiling what the file has of native code")
         async with lease.shared():
             await _compile(text, pool, hardware, home)
     finally:
         await launcher.close()
     settings = Settings(pool, hardware, home, BASELINES, accelerator)
-    on_notice("timing it in turns with eager, torch.compile and max-autotune, each in fresh processes: a minute or two")
-    return await _timed(OrdinaryHosts(settings, problem, facts), text, lease)
+    hosts = OrdinaryHosts(settings, problem, facts)
+    hosts.notify = on_notice
+    return await _timed(hosts, text, lease)
 
 
 async def _timed(host: OrdinaryHosts, text: str, lease: Lease) -> TimedFile:

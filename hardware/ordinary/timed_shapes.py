@@ -1,6 +1,6 @@
 """Ordinary processes at every timed shape of one problem."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from ...schemas import Problem, ProblemFacts, ShapeTiming, Timing
@@ -21,6 +21,8 @@ class OrdinaryHosts:
         """What all processes have in common."""
         self.problem = problem
         """Whose baselines these are."""
+        self.notify: Callable[[str], None] | None = None
+        """Is told in a few words what is being done, where somebody waits for that alone."""
         self._timed = facts.timed
         self._hosts = [OrdinaryHost(settings, problem, facts.at(shape)) for shape in facts.timed]
 
@@ -59,10 +61,15 @@ class OrdinaryHosts:
         """
         shapes: list[ShapeTiming] = []
         for shape, host in zip(self._timed, self._hosts, strict=True):
+            at = f" at shape {shape.name}" if len(self._hosts) > 1 else ""
             try:
+                if self.notify is not None:
+                    self.notify(f"starting the baselines{at}: torch.compile and max-autotune compile")
+                    await host.get_ready(lease, absent)
+                    self.notify(f"timing it in turns with the baselines{at}, each in fresh processes")
                 share = effort.for_next(len(self._hosts) - len(shapes))
                 timing = await host.time(text, lease, share, artifacts, absent)
             except Missing as missing:
-                raise Missing(f"at shape {shape.name}: {missing}" if len(self._hosts) > 1 else str(missing)) from None
+                raise Missing(f"{at.strip()}: {missing}" if at else str(missing)) from None
             shapes.append(ShapeTiming(shape=shape.name, weight=shape.weight or 1.0, timing=timing))
         return timing_of(shapes)

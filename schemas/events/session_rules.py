@@ -67,6 +67,8 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     heeds_interrupts: bool = False
     """Whether an interrupt is the reason of the close also while finalists are confirmed. In older sessions it was what
     they were confirmed for."""
+    names_worst_shapes: bool = False
+    """Whether sentences on the worst of several shapes say which of two numbers it is the worst by."""
     explains_losses: bool = False
     """Whether the last sentence without a win names the number that decided, what it missed, and what may help."""
     names_roofline: bool = False

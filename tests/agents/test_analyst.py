@@ -25,6 +25,7 @@ from kernelswarm.schemas import (
     NodePlanned,
     ProfileReport,
     ProfilingFailed,
+    ShapeTiming,
     SynthesisFailed,
     TensorMeta,
     Verdict,
@@ -72,6 +73,17 @@ def test_a_sentence_with_two_speedups_names_both_baselines_where_they_differ(clo
     assert ("1.05x against torch.compile in ordinary processes" in summary) == closer_diagnoses
     same = measured(report, closer_diagnoses=True, against="eager").summary
     assert same.startswith("5.50x against eager, 3.00x in ordinary processes")
+
+
+def test_the_worst_of_several_shapes_is_the_judges_where_another_number_stands_beside() -> None:
+    """The last sentence of a session names the worst in ordinary processes, which may be another one."""
+    shapes = tuple(ShapeTiming(shape=name, weight=1.0, timing=ALL) for name in ("main", "decode"))
+    several = msgspec.structs.replace(ALL, shapes=shapes)
+    report = ProfileReport(verdict=Verdict.correct, isolation="x", timing=several, ordinary=several)
+    for rules, by in (({}, ""), ({"names_worst_shapes": True}, " by the judge")):
+        assert f"at shape main, the worst of 2{by})" in measured(report, **rules).summary
+    alone = msgspec.structs.replace(report, ordinary=None)
+    assert "the worst of 2)" in measured(alone, names_worst_shapes=True).summary
 
 
 def test_a_baseline_that_is_missing_is_the_best_one() -> None:

@@ -38,5 +38,19 @@ def test_speedups_over_other_baselines_are_not_compared() -> None:
     assert alike.comparable and alike.better == "mapid-aaaaa"
 
 
+def test_candidates_are_counted_as_show_does() -> None:
+    """Those that were made were counted, judged or not: another number than that of `show`."""
+    session = _session("mapid-aaaaa", 1.6, {})
+    unjudged = (
+        NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate),
+        given.candidate("def kernel(x, w): return w"),
+    )
+    for at, event in enumerate(unjudged, 10):
+        session.events.insert(-1, (at, given.envelope_of(event, node="n002", session=session.id, at_ns=at, index=at)))
+    assert compare(session, session).a.candidates == 1
+    session.events.pop()
+    assert compare(session, session).a.candidates == 2, "of an open session those that were made"
+
+
 def test_wins_are_those_that_the_session_counted() -> None:
     assert _compared({}).a.wins == 0

@@ -13,6 +13,7 @@ from kernelswarm.schemas import (
     CandidateProposed,
     ConfirmationPlanned,
     Intent,
+    Interval,
     MemoryOperator,
     NodePlanned,
     SessionClosed,
@@ -29,10 +30,10 @@ def shapes(main: float, decode: float) -> tuple[ShapeSpeedup, ...]:
     )
 
 
-def ended(*speedups: tuple[float, float]) -> tuple[PlannerState, list[Decision]]:
+def ended(*speedups: tuple[float, float], **rules: bool) -> tuple[PlannerState, list[Decision]]:
     """A session whose whole budget is diagnosed with speedups at two shapes; what was decided last."""
     state = PlannerState()
-    decisions = decide(state, given.opened(budget=len(speedups), policy_options={"width": 9}))
+    decisions = decide(state, given.opened(budget=len(speedups), policy_options={"width": 9}, **rules))
     last: list[Decision] = decisions
     for number, (main, decode) in enumerate(speedups, 1):
         mean = (main * decode) ** 0.5
@@ -101,12 +102,22 @@ def test_no_file_once_the_time_is_over() -> None:
     assert decisions and all(isinstance(decision.event, ConfirmationPlanned) for decision in decisions)
 
 
-def test_the_close_names_the_worst_shape() -> None:
-    state, decisions = ended((3.0, 1.1))
-    closed = decide(state, given.diagnosed(1.8, shapes=shapes(3.0, 1.1), confirmation=True), decisions[0].node)[0].event
+@pytest.mark.parametrize(
+    ("rules", "ordinary", "by"),
+    [
+        ({}, None, ""),
+        ({"names_worst_shapes": True}, None, " by the judge"),
+        ({"names_worst_shapes": True}, given.interval(1.7), " in ordinary processes"),
+    ],
+)
+def test_the_close_names_the_worst_shape(rules: dict[str, bool], ordinary: Interval | None, by: str) -> None:
+    """The analyst's sentence names the judge's worst shape, which may be another one."""
+    state, decisions = ended((3.0, 1.1), **rules)
+    confirmed = given.diagnosed(1.8, shapes=shapes(3.0, 1.1), ordinary=ordinary, confirmation=True)
+    closed = decide(state, confirmed, decisions[0].node)[0].event
 
     assert isinstance(closed, SessionClosed)
-    assert "the worst of its 2 shapes is decode: 1.10x" in closed.detail
+    assert f"the worst of its 2 shapes{by} is decode: 1.10x" in closed.detail
 
 
 def test_the_file_is_made_of_the_nodes_that_the_plan_names() -> None:

@@ -20,6 +20,7 @@ from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.knowledge import shipped_skills
 from kernelswarm.schemas import (
     CandidateProposed,
+    CandidateVerified,
     Envelope,
     InputError,
     KernelswarmError,
@@ -163,6 +164,21 @@ def test_a_session_whose_device_is_gone_is_closed_with_what_it_has_and_teaches_i
     assert after[-1].skill.id in {skill.id for skill in shipped_skills()}
     assert asyncio.run(replayed(tmp_path, session)).status == "closed"
     assert run(["resume", session, "--close"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"`kernelswarm show {session} --file` prints its finished kernel. A new session goes on" in said
+
+
+def test_a_session_that_is_closed_before_its_first_timing_names_what_was_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = history("v1-killed")
+    end = next(number for number, envelope in enumerate(events, 1) if isinstance(envelope.event(), CandidateVerified))
+    histories.into_log(tmp_path, events[:end])
+    monkeypatch.setenv("KERNELSWARM_HOME", str(tmp_path))
+    assert run(["resume", events[0].session, "--close"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{events[end - 1].node}: verified as correct, but not timed" in shown
+    assert "ended: interrupted" in shown and " in 0 s" not in shown
 
 
 def test_a_closed_session_is_not_resumed() -> None:

@@ -105,6 +105,29 @@ def test_a_result_counts_requests_that_broke_off_and_none_that_were_refused() ->
     assert (result.model_cost, result.model_tokens) == (pytest.approx(0.03), 220)
 
 
+def test_a_result_names_candidates_without_a_verdict_with_their_last_step() -> None:
+    """A session that was closed before its first timing had "no candidate", though its log has verifications."""
+    built = CompileReport(ok=True, language="cpp", compiler="g++ 12")
+    refused = CompileReport(ok=False, language="cpp", compiler="g++ 12")
+    right = VerifyReport(verdict=Verdict.correct, isolation="process")
+    wrong = VerifyReport(verdict=Verdict.wrong_numbers, isolation="process")
+    steps: dict[str, tuple[Event, ...]] = {
+        "n001": (CandidateCompiled(report=built), CandidateVerified(report=right)),
+        "n002": (CandidateCompiled(report=built),),
+        "n003": (CandidateCompiled(report=built), VerificationFailed(report=wrong)),
+        "n004": (CompilationFailed(report=refused),),
+    }
+    events = [(node, event) for node, after in steps.items() for event in (given.candidate(), *after)]
+    graph = given.graph_with(*events, ("", SessionClosed(reason="interrupted")), first=given.opened())
+    assert result_of(graph, "cpu", 1.0).unjudged == {
+        "n001": "verified",
+        "n002": "compiled",
+        "n003": "wrong_numbers",
+        "n004": "compile_error",
+    }
+    assert result_of(won(), "cpu", 1.0).unjudged == {}
+
+
 def test_a_pool_that_does_not_time_a_baseline_cannot_be_beaten_there() -> None:
     with pytest.raises(InputError, match="'compile': pool cpu times candidates against eager only"):
         SearchOptions(against="compile").check_pool(given.pool(baselines=("eager",)))

@@ -316,6 +316,9 @@ class Interrupted:
         for event in ():
             yield event
 
+    async def is_closed_after_all(self) -> bool:
+        return False
+
     async def stop(self, reason: str) -> None:
         assert reason == "interrupted"
         if self.presses:

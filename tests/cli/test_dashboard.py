@@ -3,11 +3,13 @@
 import io
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from logged import a_session
 from rich.console import Console
 
 import given
+from kernelswarm.api.progress import step_text
 from kernelswarm.cli.display import live, terminal
 from kernelswarm.cli.display.dashboard import Dashboard
 from kernelswarm.cli.display.live import Lines, open_display, time_text
@@ -24,6 +26,7 @@ from kernelswarm.schemas import (
     Intent,
     MemoryOperator,
     NodePlanned,
+    ShapeBaselines,
     StopRequested,
     Verdict,
 )
@@ -136,6 +139,18 @@ def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureF
     assert printed.out == "" and "\x1b" not in printed.err
     assert [line.split()[0] for line in printed.err.splitlines()] == ["session", "baselines:", "n001", "n002", "n003"]
     assert "improve of n001" in printed.err
+
+
+def test_times_of_several_shapes_are_said_to_be_their_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    report = BASELINES.report
+    shapes = tuple(ShapeBaselines(shape=name, weight=1.0, report=report) for name in ("main", "decode"))
+    event = BaselinesMeasured(report=msgspec.structs.replace(report, median_ms={"eager": 2.0}, shapes=shapes))
+    graph = given.graph_with(("", event))
+    dashboard = Dashboard(lambda: 12.0)
+    dashboard.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=None))  # type: ignore[arg-type]
+    Lines().show(given.envelope_of(event), event)
+    for text in (capsys.readouterr().err, drawn(dashboard), step_text(event, graph)):
+        assert "eager 2.000 ms (geometric mean of 2 shapes)" in " ".join(text.split())
 
 
 def test_no_line_names_a_seed_of_the_judge(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from waiting import LONG_S, within
 from kernelswarm.cli.report import kept_folder
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.sessions.recorded_session import read_session
 
 SHAPES = "import torch\nshapes = {'main': dict(n=64)}\n"
 INPUTS = "def inputs(generator, n):\n    return [torch.randn(n, n, generator=generator)]\n"
@@ -112,6 +113,23 @@ async def test_an_interrupt_while_finalists_are_timed_ends_as_any_other_does(tmp
     reasons = ("it ended before a second run confirmed that", "a win needs an interval above 1")
     assert any(reason in report["detail"] for reason in reasons)
     assert f"go on    kernelswarm fork {report['session']} --node n001" in out
+
+
+@pytest.mark.thorough  # tests/cli/test_following.py has each of the two ends
+async def test_a_second_interrupt_leaves_files_if_the_session_was_closed_and_says_so_if_not(
+    tmp_path: Path, home: Path
+) -> None:
+    (tmp_path / "simple.py").write_text(SIMPLE)
+    program = await started("optimize", "simple.py", "--pool", "bare", "--budget", "30", "--out", "o", folder=tmp_path)
+    session = (await line(program, "session ")).split()[1]
+    await line(program, "n0")
+    os.killpg(program.pid, signal.SIGINT)
+    await line(program, "closing the session")
+    os.killpg(program.pid, signal.SIGINT)
+    status, _, err = await end(program)
+    assert status == 130, err
+    closed = (await read_session(home, session)).graph().closed is not None
+    assert closed is (tmp_path / "o" / "result.json").exists() is ("stays open" not in err)
 
 
 @pytest.mark.thorough  # tests/agents/test_resume.py kills and resumes as well

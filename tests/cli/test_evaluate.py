@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+import given
+from kernelswarm.cli.commands.evaluate import interrupted_text
 from kernelswarm.hardware.languages.assembly import language_of
+from kernelswarm.schemas import CandidateCompiled, CandidateVerified, CompileReport, Event, Verdict, VerifyReport
 from kernelswarm.sessions import search
 
 PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
@@ -42,6 +45,28 @@ def test_each_file_that_cannot_be_used_is_named_once(
 def test_without_a_candidate_the_grammar_refuses(home: Path, kernelswarm: Callable[..., Any]) -> None:
     ran = kernelswarm("evaluate", PROBLEM)
     assert ran.status == 2 and ran.out == "" and "candidate" in ran.err.lower()
+
+
+COMPILED = CandidateCompiled(report=CompileReport(ok=True, language="cpp", compiler="g++ 12"))
+VERIFIED = CandidateVerified(report=VerifyReport(verdict=Verdict.correct, isolation="process"))
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ((), "interrupted before anything was done; "),
+        ((given.candidate(), COMPILED), "compiled: interrupted before its verification; "),
+        (
+            (given.candidate(), COMPILED, VERIFIED),
+            "verified as correct, but not timed: interrupted before its timing, in turns with the baselines; ",
+        ),
+        ((given.candidate(), COMPILED, VERIFIED, given.diagnosed()), "interrupted before it was timed a second time; "),
+    ],
+)
+def test_an_interrupt_says_how_far_the_candidate_came(events: tuple[Event, ...], says: str) -> None:
+    """It said that there is no verdict, whatever the log had."""
+    graph = given.graph_with(*(("n001", event) for event in events))
+    assert interrupted_text(graph) == f"{says}kernelswarm show s-test1 prints what there is"
 
 
 @pytest.mark.parametrize(

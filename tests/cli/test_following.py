@@ -2,16 +2,17 @@
 
 import asyncio
 import os
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import given
+from kernelswarm.bus import Bus
 from kernelswarm.cli.following import follow, spent_text, without_baselines
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import SessionClosed
+from kernelswarm.schemas import Event, SessionClosed
 from kernelswarm.sessions.interrupts import Interrupts
+from kernelswarm.sessions.search import Search
 from kernelswarm.sessions.spectator import Spectator
 
 SECOND = 1_000_000_000
@@ -63,34 +64,45 @@ def test_a_search_without_baselines_says_what_helps(minutes: float | None, says:
     assert without_baselines(given.opened(minutes=minutes, spent_s=73.0), 2.0).endswith(says)
 
 
-@pytest.mark.parametrize("closed", [False, True])
-async def test_whoever_leaves_at_once_is_told_how_to_go_on(closed: bool) -> None:
-    graph, following = SearchGraph("s-test1"), asyncio.Event()
-    if closed:
-        event = SessionClosed(reason="interrupted")
-        graph.apply(given.envelope_of(event), event)
+class Leaving:
+    """A bus on which nothing comes until the workers of a search have left."""
 
-    async def events() -> Any:
-        following.set()
+    def __init__(self, *late: Event) -> None:
+        self.following = asyncio.Event()
+        self._late = [(number, given.envelope_of(event, at_ns=5 * SECOND)) for number, event in enumerate(late, 1)]
+
+    async def tail(self, **_: object) -> Any:
+        self.following.set()
         await asyncio.Event().wait()
         yield
 
-    async def watch_workers(_: object) -> None:
-        pass
+    async def history(self, session: str, after: int) -> Any:
+        return [entry for entry in self._late if entry[0] > after]
 
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_whoever_leaves_at_once_is_told_how_to_go_on_unless_the_session_closed_meanwhile(closed: bool) -> None:
+    """It was said to stay open, and no file was written, although the planner had closed it by then."""
+    bus: Any = Leaving(*[given.opened(), SessionClosed(reason="interrupted", candidates=2)][: 1 + closed])
+    search = Search("s-test1", "bare", bus, None, "", 0)
+    search.watch_workers = lambda _: asyncio.sleep(0)  # type: ignore[method-assign]
     lines: list[str] = []
-    search: Any = SimpleNamespace(
-        session="s-test1",
-        graph=graph,
-        events=events,
-        watch_workers=watch_workers,
-        notify_of_others=lambda _: None,
-        notify_of_memory=lambda _: None,
-    )
     display = Spectator()
     display.say = lines.append  # type: ignore[method-assign]
-    task = asyncio.create_task(follow(search, display, Interrupts(asyncio.current_task(), asyncio.get_running_loop())))  # type: ignore[arg-type]
-    await following.wait()
+    interrupts = Interrupts(asyncio.current_task(), asyncio.get_running_loop())  # type: ignore[arg-type]
+    task = asyncio.create_task(follow(search, display, interrupts))
+    await bus.following.wait()
     task.cancel()
     await asyncio.wait([task])
+    assert task.cancelled() is not closed
     assert lines == ([] if closed else ["session s-test1 stays open: kernelswarm resume s-test1 goes on with it"])
+    if closed:
+        assert (search.result().candidates, search.result().seconds) == (2, 0.0)
+
+
+def test_a_resumed_search_took_the_time_since_its_opening() -> None:
+    """It was said to have taken 0 s: the time since it was resumed."""
+    search = Search("s-test1", "bare", cast(Bus, None), None, "", 0)
+    for event, at in ((given.opened(), 0), (SessionClosed(reason="interrupted"), 90)):
+        search._fold(given.envelope_of(event, at_ns=SECOND * (1 + at)), event)
+    assert search.result().seconds == 90.0

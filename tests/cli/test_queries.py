@@ -69,6 +69,23 @@ def test_an_open_session_says_how_far_it_is(home: Path, kernelswarm: Callable[..
     assert "1 of 3 candidates so far" in kernelswarm("show", SESSION).out
 
 
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        (4, "proposed; it waits for its compilation"),
+        (6, "verified as correct, but not timed; it waits for its timing, in turns with the baselines"),
+        (7, "profiled; it waits for its diagnosis"),
+        (8, ""),
+    ],
+)
+def test_a_node_without_a_verdict_says_what_it_waits_for(
+    events: int, says: str, home: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    write_session(home, events=events)
+    shown = " ".join(kernelswarm("show", SESSION, "--node", "n001").out.split())
+    assert f"next {says}" in shown if says else "next " not in shown
+
+
 def test_a_node_is_shown_with_everything(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
     shown = kernelswarm("show", SESSION, "--node", "n002").out
     for part in ("improve of n001", "one pass", "tile=8, fuse=True", "2.00x", "far from the floor", "reduce traffic"):

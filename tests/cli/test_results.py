@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from kernelswarm.cli.display.show_session import graph
 from kernelswarm.cli.display.summary import print_summary
 from kernelswarm.hardware.ordinary.files import TimedFile
 from kernelswarm.schemas import Interval, Timing, Verdict
-from kernelswarm.sessions.results import Evaluation, Ordinary, SearchResult, Speedup
+from kernelswarm.sessions.results import Evaluation, Ordinary, SearchResult, ShapeResult, Speedup
 from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import NodeRow, Table
 
@@ -53,6 +54,50 @@ def test_the_table_shows_ordinary_processes_first(capsys: pytest.CaptureFixture[
 def test_the_time_that_validation_took_stands_beside_the_sessions_own(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(msgspec.structs.replace(RESULT, seconds=2.0, validation_seconds=73.0))
     assert "no candidate in 2 s after 73 s of validation; ended: budget" in capsys.readouterr().out
+
+
+def test_what_was_not_judged_by_the_end_is_named_with_its_last_step(capsys: pytest.CaptureFixture[str]) -> None:
+    unjudged = {"n001": "verified", "n002": "compiled", "n003": "wrong_numbers"}
+    print_summary(msgspec.structs.replace(RESULT, unjudged=unjudged))
+    shown = capsys.readouterr().out
+    assert "no candidate was judged in 0 s" in shown
+    assert "unjudged n001: verified as correct, but not timed; n002: compiled; n003: wrong numbers" in shown
+
+
+SHAPES = tuple(
+    ShapeResult(
+        shape=name,
+        weight=1.0,
+        speedup=given.interval(1.3),
+        counted=given.interval(counted),
+        against="compile",
+        times_ms={"compile": 1.0, "candidate": 0.9},
+        judged=ORDINARY,
+    )
+    for name, counted in (("main", 1.2), ("decode", 1.1))
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "by"),
+    [
+        ({"ordinary": ORDINARY}, "in ordinary processes"),
+        ({}, "by the judge"),
+        ({"measure": "device", "device": ORDINARY, "call": ORDINARY}, "on the device"),
+        ({"measure": "call", "device": ORDINARY, "call": ORDINARY}, "as a call"),
+    ],
+)
+def test_numbers_of_several_shapes_say_what_they_are(
+    changes: dict[str, Any], by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_summary(msgspec.structs.replace(RESULT, shapes=SHAPES, **changes))
+    shown = capsys.readouterr().out
+    assert "rmsnorm (geometric mean of 2 shapes)" in shown
+    assert f"shape, {by}" in shown and "decode (worst)" in shown
+    evaluate._print(msgspec.structs.replace(VERDICT, shapes=SHAPES, **changes), None)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(geometric mean of 2 shapes)" in shown and f"shape, {by}" in shown
+    assert "(geometric mean of 2 shapes)" in repr(msgspec.structs.replace(VERDICT, shapes=SHAPES, **changes))
 
 
 def test_the_table_shows_the_judge_alone_where_nothing_else_was_measured(capsys: pytest.CaptureFixture[str]) -> None:

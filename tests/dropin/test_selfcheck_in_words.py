@@ -34,6 +34,16 @@ def test_settings_that_are_equal_take_one_line_and_everything_else_its_own():
     ]
 
 
+def test_gradients_that_are_equal_take_one_line():
+    text = words(check("gradient 0"), check("gradient 1"), check("gradient 2", 1e-6), check("gradient 3", 1.0))
+    lines = [line for line in text.splitlines() if "gradient" in line]
+    assert lines == [
+        "ok    main: gradient 2: 1e-06 of 0.0001",
+        "WRONG main: gradient 3: 1 of 0.0001",
+        "ok    2 gradients: equal",
+    ]
+
+
 def test_times_of_a_problem_with_gradients_say_that_they_are_without():
     assert "without gradients" in words(check("output 0"), backward=True)
     assert "without gradients" not in words(check("output 0"))
@@ -43,6 +53,7 @@ def test_a_ratio_has_its_spread_which_leaves_out_a_round_on_either_side():
     text = words(check("output 0"), eager=[100.0, 0.1, *[2.0] * 10, *[2.2] * 9])
     assert "eager         2.0000 ms  2.00x (2.00 to 2.20 in 19 of 21 rounds)" in text
     assert "say little" not in text
+    assert "A ratio is the median of the rounds' own ratios, not of the times above." in text
 
 
 def test_ratios_of_a_busy_machine_say_little():

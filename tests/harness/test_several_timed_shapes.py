@@ -4,6 +4,7 @@ import math
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import given
@@ -61,6 +62,9 @@ class OneShape:
 
     missing: dict[str, str] = {}
 
+    async def get_ready(self, lease: object, absent: object) -> None:
+        self.is_ready = True
+
     async def time(self, text: str, lease: object, effort: Effort, *others: object) -> Timing:
         self.left_s = effort.until - time.monotonic()
         return given.against_all(1.0, eager=2.0)
@@ -72,6 +76,24 @@ async def test_a_shape_has_its_share_of_the_time_that_is_left(softmax: Problem, 
     shapes = hosts._hosts[:] = [OneShape(), OneShape()]  # type: ignore[list-item]
     await hosts.time("", None, Effort(until=time.monotonic() + 1000.0))  # type: ignore[arg-type]
     assert [host.left_s for host in shapes] == pytest.approx([500.0, 1000.0], rel=0.1)
+
+
+async def test_whoever_waits_for_the_timing_alone_is_told_what_is_being_done() -> None:
+    """`kernelswarm time` printed nothing more for a minute."""
+    main = given.facts().shapes[0]
+    shapes = tuple(msgspec.structs.replace(main, name=name, weight=1.0) for name in ("main", "decode"))
+    hosts = OrdinaryHosts(None, given.problem(), given.facts(shapes=shapes))  # type: ignore[arg-type]
+    hosts._hosts[:] = [OneShape(), OneShape()]  # type: ignore[list-item]
+    notices: list[str] = []
+    hosts.notify = notices.append
+    await hosts.time("", None, Effort(until=time.monotonic() + 1000.0))  # type: ignore[arg-type]
+    assert [notice.partition(":")[0].partition(",")[0] for notice in notices] == [
+        "starting the baselines at shape main",
+        "timing it in turns with the baselines at shape main",
+        "starting the baselines at shape decode",
+        "timing it in turns with the baselines at shape decode",
+    ]
+    assert all(host.is_ready for host in hosts._hosts)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,14 @@ import pytest
 from msgspec.structs import replace
 from story import story, wire
 
-from kernelswarm.schemas import CandidateProfiled, InputError, ShapeTiming, encode
+from kernelswarm.schemas import (
+    BaselinesMeasured,
+    CandidateProfiled,
+    InputError,
+    ShapeBaselines,
+    ShapeTiming,
+    encode,
+)
 from kernelswarm.store import Log, node, sessions, show, skills
 
 
@@ -106,3 +113,19 @@ async def test_several_timed_shapes_are_a_mean_and_a_row_for_each(tmp_path: Path
         *((shape, name, samples[name]) for shape in ("main", "decode") for name in samples),
     }
     assert {row.median_ms for row in rows if row.series == "candidate"} == {at_shape.median_ms["candidate"]}
+
+
+@pytest.mark.parametrize("names", [(), ("main", "decode")])
+async def test_a_session_says_of_how_many_shapes_its_times_are_the_mean(
+    tmp_path: Path, log: Log, names: tuple[str, ...]
+) -> None:
+    envelopes = story("one")
+    place = next(place for place, envelope in enumerate(envelopes) if envelope.tag == "baselines.measured.v1")
+    measured = envelopes[place].event()
+    assert isinstance(measured, BaselinesMeasured)
+    report = measured.report
+    shapes = tuple(ShapeBaselines(shape=name, weight=1.0, report=report) for name in names)
+    event = replace(measured, report=replace(report, shapes=shapes))
+    envelopes[place] = replace(envelopes[place], body=msgspec.Raw(encode(event)))
+    log.append(wire(envelopes))
+    assert (await show(tmp_path, "one")).timed_shapes == max(1, len(names))
