@@ -20,11 +20,16 @@ EXAMPLES = (
     "kernelswarm diff mapid-7kq2m mapid-x3vnd --json | jq .divergence",
 )
 
+
+def _counted(side: Side) -> str:
+    return f"{side.candidates} {'judged' if side.status == 'closed' else 'made'}"
+
+
 _TO_BETTER = "to 95 % of the better"
 _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
     ("device", lambda side: side.device),
     ("ended", lambda side: side.reason or side.status),
-    ("candidates", lambda side: f"{side.candidates}, {side.correct} correct, {count(side.wins, 'win')}"),
+    ("candidates", lambda side: f"{_counted(side)}, {side.correct} correct, {count(side.wins, 'win')}"),
     ("best kernel", lambda side: side.best or "none"),
     ("speedup", lambda side: side.speedup.cells[0] if side.speedup else ""),
     ("95 % interval", lambda side: side.speedup.cells[1] if side.speedup else ""),

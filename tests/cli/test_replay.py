@@ -135,7 +135,7 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
 
 def test_diff_says_in_words_what_it_counts(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
     ran = kernelswarm("diff", sessions["budget"], sessions["authors"])
-    assert "8 made, 6 correct, 3 wins" in ran.out and "author  " in ran.out and "playbook" not in ran.out
+    assert "8 judged, 6 correct, 3 wins" in ran.out and "author  " in ran.out and "playbook" not in ran.out
 
 
 def _is_a_place(text: str, sequences: set[str]) -> bool:
