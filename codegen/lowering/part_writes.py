@@ -90,7 +90,7 @@ class _Writing:
             nodes.append(call(name, target, (Ref(name=part), *args), meta))
             part = name
         args = (Ref(name=holder.name), operator, Ref(name=part), *given)
-        self.made |= dict.fromkeys(chain, [])
+        self.made |= {name: [] for name in chain}
         self.made[last.name] = [*nodes, structs.replace(last, target=WRITTEN, args=args, kwargs={})]
 
     def _pays(self, holder: Node, parts: Sequence[_Part]) -> bool:

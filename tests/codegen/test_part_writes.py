@@ -194,6 +194,38 @@ def test_autograd_sees_the_write(folder: Path) -> None:
         product.backward()
 
 
+class Decoder(torch.nn.Module):
+    """Attention of one token over all that came before."""
+
+    def __init__(self, groups: int = 1) -> None:
+        super().__init__()
+        self.groups = groups
+        self.register_buffer("keys", torch.randn(1, HEADS, LENGTH, WIDTH))
+        self.register_buffer("values", torch.randn(1, HEADS, LENGTH, WIDTH))
+
+    def forward(self, q: Any, k: Any, v: Any, place: Any) -> Any:
+        self.keys.index_copy_(2, place, k)
+        self.values.index_copy_(2, place, v)
+        seen = torch.arange(LENGTH) <= place
+        k, v = (x.repeat_interleave(self.groups, 1) for x in (self.keys, self.values))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen[None])
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_a_decoder_copies_no_cache(groups: int, folder: Path) -> None:
+    def maker(place: int = 300) -> list[Any]:
+        rows = [torch.randn(1, HEADS * heads, 1, WIDTH) for heads in (groups, 1, 1)]
+        return [*rows, torch.tensor([place])]
+
+    pair = Pair(Decoder(groups), maker(), "cpp", folder / f"decoder{groups}.py")
+    plan = plan_of(pair.graph, Settings())
+
+    assert [kernel.kind for kernel in plan.kernels if hasattr(kernel, "kind")] == ["attention"]
+    assert {node.target for node in plan.externs} == {WRITTEN}
+    for place in (300, 0, LENGTH - 1):
+        pair.call(lambda at=place: maker(at))  # type: ignore[misc]
+
+
 def test_only_new_rows_are_counted_as_written() -> None:
     graph = capture(rows_at, with_places(5, 6)())
     cache, rows = 2 * HEADS * LENGTH * WIDTH * 4, 2 * HEADS * 2 * WIDTH * 4
