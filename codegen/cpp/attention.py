@@ -19,11 +19,6 @@ TILE = 64
 """Queries of a tile, and keys."""
 
 
-def attention_lines(kernel: AttentionKernel, settings: Settings, needs: Needs) -> list[str]:
-    """Statements of the C++ function for attention."""
-    return _Attention(kernel, settings, needs).lines()
-
-
 def unseen(score: Scalar) -> Scalar | None:
     """The condition under which ``score`` is minus infinity whatever the product is; None: never."""
     if score.op == "const":
@@ -56,7 +51,12 @@ def _either(conditions: list[Scalar]) -> Scalar | None:
     return first
 
 
-class _Attention:
+class Attention:
+    """Statements of the C++ function for attention: tiles of queries and keys."""
+
+    score = "ks_scores[j * 64 + i]"
+    """Where the product of a query and a key is."""
+
     def __init__(self, kernel: AttentionKernel, settings: Settings, needs: Needs) -> None:
         self.kernel = kernel
         self.settings = settings
@@ -69,9 +69,8 @@ class _Attention:
         self.scope.reserve(roots)
         self.scope.taken |= {cname(kernel.buffer.name)}
         (dot,) = {name for name in kernel.value.names if name.startswith("@")}
-        self.scope.results[dot[1:]] = "ks_scores[j * 64 + i]"
+        self.scope.results[dot[1:]] = self.score
         self.scope.inner |= {dot}
-        needs.helper("ks_tile_product")
         self.exp = needs.function("exp")
 
     def lines(self) -> list[str]:
@@ -82,11 +81,11 @@ class _Attention:
         loops = [*zip(self.batch, batch, strict=True), ("ks_tile", "tiles")]
         body = nest(loops, [*scope.lines[ROW], *tile])
         work = index_text(product(kernel.dims), scope.text)
-        sizes = {"ks_width": kernel.width, "ks_out_width": kernel.out}
+        self.needs.helper("ks_tile_product")
         return [
             "int64_t bad = 0;",
             *scope.lines[FUNCTION],
-            *(f"const int64_t {name} = {index_text(size, scope.text)};" for name, size in sizes.items()),
+            *self._widths(),
             f"const int64_t ks_queries = {queries}, ks_keys = {keys}, tiles = (ks_queries + {TILE - 1}) / {TILE};",
             f"#pragma omp parallel {team(work, self.settings, body)}",
             "{",
@@ -107,15 +106,21 @@ class _Attention:
             "return bad;",
         ]
 
+    def _widths(self) -> list[str]:
+        sizes = {"ks_width": self.kernel.width, "ks_out_width": self.kernel.out}
+        return [f"const int64_t {name} = {index_text(size, self.scope.text)};" for name, size in sizes.items()]
+
+    def _wide_loops(self) -> list[str]:
+        """Heads of the loops along a row of queries or keys, and of values."""
+        names = ("ks_width", "ks_out_width")
+        return [f"for (int64_t {self.place} = 0; {self.place} < {size}; ++{self.place}) {{" for size in names]
+
     def _tile(self) -> list[str]:
         """A tile of queries: its keys one tile after the other, then its results."""
         kernel = self.kernel
         at_row = f"const int64_t {self.key} = left + j;"
         at_query = f"const int64_t {self.query} = first + i;"
-        wide, out_wide = (
-            f"for (int64_t {self.place} = 0; {self.place} < {size}; ++{self.place}) {{"
-            for size in ("ks_width", "ks_out_width")
-        )
+        wide, out_wide = self._wide_loops()
         query = self._filled(f"ks_turned[{self.place} * 64 + i]", kernel.query)
         key = self._filled(f"ks_key_rows[j * ks_width + {self.place}]", kernel.key)
         value = self._filled(f"ks_value_rows[j * ks_out_width + {self.place}]", kernel.values)
@@ -125,17 +130,17 @@ class _Attention:
             "std::memset(ks_turned, 0, 64 * ks_width * sizeof(float));",
             "std::memset(ks_sums, 0, 64 * ks_out_width * sizeof(float));",
             "for (int i = 0; i < 64; ++i) { ks_top[i] = -INFINITY; total[i] = 0; }",
-            *_loop("for (int64_t i = 0; i < ks_count; ++i) {", [at_query, *_simd(wide, query)]),
+            *_loop("for (int64_t i = 0; i < ks_count; ++i) {", [at_query, *simd_loop(wide, query)]),
             f"for (int64_t left = 0; left < ks_keys; left += {TILE}) {{",
             f"  const int64_t ks_seen = ks_min<int64_t>({TILE}, ks_keys - left);",
             *indent(self._skip(at_row, at_query)),
-            *indent(_loop("for (int64_t j = 0; j < ks_seen; ++j) {", [at_row, *_simd(wide, key)])),
-            *indent(_loop("for (int64_t j = 0; j < ks_seen; ++j) {", [at_row, *_simd(out_wide, value)])),
+            *indent(_loop("for (int64_t j = 0; j < ks_seen; ++j) {", [at_row, *simd_loop(wide, key)])),
+            *indent(_loop("for (int64_t j = 0; j < ks_seen; ++j) {", [at_row, *simd_loop(out_wide, value)])),
             "  ks_tile_product(ks_key_rows, ks_width, 1, ks_turned, ks_scores, ks_seen, ks_width, false);",
             *indent(
                 _loop(
                     "for (int64_t j = 0; j < ks_seen; ++j) {",
-                    [at_row, *_simd("for (int64_t i = 0; i < ks_count; ++i) {", [at_query, *score])],
+                    [at_row, *simd_loop("for (int64_t i = 0; i < ks_count; ++i) {", [at_query, *score])],
                 )
             ),
             *(line.replace("EXP", self.exp) for line in _SOFTMAX),
@@ -214,5 +219,6 @@ def _loop(head: str, body: list[str]) -> list[str]:
     return [head, *indent(body), "}"]
 
 
-def _simd(head: str, body: list[str]) -> list[str]:
+def simd_loop(head: str, body: list[str]) -> list[str]:
+    """A loop over the lines as vectors."""
     return [simd(body), *_loop(head, body)]

@@ -10,7 +10,7 @@ from ...schemas import Graph, Items, ProblemFacts
 from ..host.differentiable import flat
 from ..ir.loops import AttentionKernel
 from ..ir.tunables import Settings
-from ..lowering.attention import ATTENTION, fuse_scored_attention, hides_keys
+from ..lowering.attention import ATTENTION, fuse_scored_attention, pays
 from ..lowering.call_text import argument, pyname
 from ..lowering.channels_last import channels_last, library_call
 from ..lowering.coverage import elsewhere
@@ -66,7 +66,7 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         return _partitioned(spelled, settings, fusion, prefix)
     plan = _partitioned(fuse_scored_attention(spelled), settings, fusion, prefix)
     kernels = [kernel for kernel in plan.kernels if isinstance(kernel, AttentionKernel)]
-    left = {name for k in kernels if settings.attention == "masked" and not hides_keys(k) for name in k.nodes}
+    left = {name for k in kernels if settings.attention == "masked" and not pays(k, plan.nodes) for name in k.nodes}
     if any(node.target in (ATTENTION, CARRIED) for node in plan.externs):
         return _partitioned(spelled, settings, fusion, prefix)
     return _partitioned(fuse_scored_attention(spelled, left), settings, fusion, prefix) if left else plan

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...hardware.machine.work import refs
 from ...schemas import Graph, Node, Ref, TensorMeta
 from ..ir.loops import Kernel, SpecialKernel
 from ..lowering.call_text import argument, call, ending, pyname, unbacked
 from ..lowering.channels_last import library_call, result_last
 from ..lowering.normal import SEGMENT_OF
+from ..lowering.part_writes import WRITTEN
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
 from ..lowering.result_strides import results_stored
@@ -74,8 +76,11 @@ class HostWrapper:
         return pyname(name)
 
     def _extern(self, node: Node) -> None:
-        target = node.expr or pyname(node.name)
-        self.lines.append(f"{target} = {self._library_call(node)}")
+        text = self._library_call(node)
+        if node.target == WRITTEN:
+            self.lines.append(text)
+            text = self._tensor(next(refs(node.args)))
+        self.lines.append(f"{node.expr or pyname(node.name)} = {text}")
         self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)
 

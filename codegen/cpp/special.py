@@ -5,7 +5,8 @@ from ..ir.poly import product, variable
 from ..ir.scalar import Scalar, rewrite
 from ..ir.tunables import Settings
 from ..lowering.views import linear
-from .attention import attention_lines
+from .attention import Attention
+from .attention_few import FewQueries
 from .lookup_blocks import BLOCK, stage
 from .parallel import checking, collapsed, nest
 from .passes_types import Item, Range, indent
@@ -28,7 +29,7 @@ def special_functions(kernel: SpecialKernel, settings: Settings, needs: Needs) -
     if isinstance(kernel, SteppedKernel):
         return {"": stepped_lines(kernel, settings, needs)}
     if isinstance(kernel, AttentionKernel):
-        return {"": attention_lines(kernel, settings, needs)}
+        return {"": (FewQueries if kernel.is_few else Attention)(kernel, settings, needs).lines()}
     if isinstance(kernel, ScatterKernel):
         return {"": scatter_lines(kernel, settings, needs)}
     if kernel.kind == "scan" and kernel.along != len(kernel.dims) - 1:

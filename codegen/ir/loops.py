@@ -282,6 +282,8 @@ class AttentionKernel(SpecialKernel):
     """Length of a row of ``values``."""
     is_zero_without_keys: bool = False
     """What a query without keys gets: zeros, else what dividing zeros gives."""
+    is_few: bool = False
+    """Whether queries are so few that keys are shared out among threads, and read where they are for each query."""
 
     def roots(self) -> list[Scalar]:
         """Everything that is computed."""

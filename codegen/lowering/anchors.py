@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
-from .attention import ATTENTION
+from .attention import ATTENTION, is_few
 from .lower import SEARCHES, is_lowerable
 from .normal import RUNNING_PRODUCT, RUNNING_SUM, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
@@ -130,7 +130,9 @@ class Anchors:
             if node.op == "output" or (node.op == "call" and node.name in self.leaves):
                 names += [self._viewed(name) for name in operands(node)]
             elif node.target == ATTENTION:
-                names += [self._viewed(name) for name in refs(node.args[:3])]
+                query, *others = refs(node.args[:3])
+                # Copies that only repeat or reorder keys, as those of grouped queries, are read where they come from.
+                names += [self._viewed(query), *(self._viewed(n, is_few(self.nodes[query])) for n in others)]
             elif base_name(node.target) in SEARCHES:
                 names += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
         names += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
@@ -196,10 +198,11 @@ class Anchors:
                 stack.extend(self._read(self.nodes[name]))
         return live
 
-    def _viewed(self, name: str) -> str:
-        """The node whose memory a view shows; a view is made by PyTorch, for free."""
+    def _viewed(self, name: str, copies: bool = False) -> str:
+        """The node whose memory a view shows; a view is made by PyTorch, for free. ``copies`` count as views."""
         node = self.nodes[name]
-        while name not in self.leaves and (base_name(node.target) in VIEWS or node.target == "operator.getitem"):
+        shown = VIEWS | {"clone"} if copies else VIEWS
+        while name not in self.leaves and (base_name(node.target) in shown or node.target == "operator.getitem"):
             if base_name(node.target) == "repeat" or node.op != "call":
                 break
             name = next(refs(node.args))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from ...schemas.graph import ComplexNumber, MemoryFormat
+from .part_writes import is_inside
 from .pointwise import base_name
 from .rolled import Loop, Names, rolled, shortened
 from .size_divisions import unfit_divisions
@@ -138,7 +139,7 @@ def ending(graph: Graph, tensor: Callable[[str], str], in_place: Collection[str]
     """Statements that write what the operator leaves behind, and return its results.
 
     Nothing is written before everything is computed, and what lies in memory that is written is copied before that.
-    Kernels may have put the new values of what is ``in_place`` where they belong.
+    Kernels may have put the new values of what is ``in_place`` where they belong; what is :data:`WRITTEN` is there.
     """
     output = graph.nodes[-1]
     nodes = {node.name: node for node in graph.nodes}
@@ -148,7 +149,8 @@ def ending(graph: Graph, tensor: Callable[[str], str], in_place: Collection[str]
         owner = _owner(nodes, arg.name) if isinstance(arg, Ref) else holder
         return f"{text}.clone()" if owner != holder and owner in output.kwargs else text
 
-    new = {holder: kept(arg, holder) for holder, arg in output.kwargs.items()}
+    left = {h: arg for h, arg in output.kwargs.items() if not (isinstance(arg, Ref) and is_inside(nodes[arg.name], h))}
+    new = {holder: kept(arg, holder) for holder, arg in left.items()}
     is_written = [isinstance(arg, Ref) and arg.name in output.kwargs for arg in output.args]
     results = [argument(a, tensor) if w else kept(a) for a, w in zip(output.args, is_written, strict=True)]
     lines = []

@@ -16,6 +16,7 @@ from .calls import call, in_order, permuted, viewed
 from .depthwise import is_depthwise
 from .library_convolutions import CONVOLUTION_LAST, CONVOLUTIONS, is_kept
 from .lower import PIECEWISE
+from .part_writes import WRITTEN
 from .pointwise import base_name, is_pointwise
 from .reductions import describe, is_reduction
 from .views import VIEWS
@@ -54,7 +55,9 @@ def is_taken_transposed(convolution: Node) -> bool:
 
 
 def library_call(node: Node) -> Node:
-    """The call of PyTorch that a node stands for: itself, but for one of :data:`CONVOLUTION_LAST`."""
+    """The call of PyTorch that a node stands for: itself, but for :data:`CONVOLUTION_LAST` and :data:`WRITTEN`."""
+    if node.target == WRITTEN:
+        return structs.replace(node, target=str(node.args[1]), args=node.args[2:])
     if node.target != CONVOLUTION_LAST:
         return node
     return structs.replace(node, target=CONVOLUTIONS[len(node.args) > 9])

@@ -13,6 +13,7 @@ from ..ir.poly import product
 from ..ir.printing import python_poly
 from .calls import call, dim_argument, dims_argument, viewed, with_dtype, with_ones
 from .counted_rows import counted_rows
+from .part_writes import written_inside
 from .pointwise import base_name, is_pointwise
 from .recurrences import looped
 from .renaming import renamed
@@ -57,7 +58,7 @@ def normalise(
         exact: names of variances that are ``two_pass`` in any case.
     """
     rewritten: list[Node] = []
-    nodes = _out_of_place(assembled(graph.nodes))
+    nodes = _out_of_place(assembled(written_inside(graph.nodes)))
     by_name = {node.name: node for node in nodes}
     for node in nodes:
         rule = _RULES.get(node.target)

@@ -6,7 +6,7 @@ from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
-from ..lowering.call_text import makes_tensor, pyname, unbacked
+from ..lowering.call_text import makes_tensor, pyname
 from ..lowering.in_place import renewed
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
@@ -61,12 +61,11 @@ class TritonHostWrapper(HostWrapper):
         if node.name in self.printed.replaced:
             self._run_all(node.name, self.printed.replaced[node.name])
             return
-        text = self._library_call(node)
-        if makes_tensor(node):
-            text = f"{text[:-1]}, device=device)"
-        self.lines.append(f"{node.expr or pyname(node.name)} = {text}")
-        self.lines += unbacked(node, self.symbols)
-        self.present.add(node.name)
+        super()._extern(node)
+
+    def _library_call(self, node: Node) -> str:
+        text = super()._library_call(node)
+        return f"{text[:-1]}, device=device)" if makes_tensor(node) else text
 
     def _empty(self, meta: TensorMeta, shape: str, make: str = "empty") -> str:
         return f"torch.{make}({shape}, dtype=torch.{meta.dtype}, device=device)"

@@ -21,6 +21,12 @@ _VIEWS = _PARTIAL_VIEWS | {
     "aten.clone.default", "aten.full.default", "aten.full_like.default", "aten.empty.memory_format",
 }  # fmt: skip
 
+_PART_WRITES = {
+    "aten.select_scatter.default": 1, "aten.slice_scatter.default": 1, "aten.index_copy.default": 3,
+    "aten.index_put.default": 2,
+}  # fmt: skip
+"""Operators that leave most of their first argument as it is, and which argument is what they write."""
+
 _RECURRENT = {"aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"}
 
 
@@ -28,14 +34,15 @@ def count_work(graph: Graph) -> Work:
     """Bytes and operations of the operator at the main shape.
 
     - read: every input and parameter once, but a table that is only indexed counts at most the bytes gathered from it,
-      and an input that is only sliced counts at most the bytes of its slices;
-    - write: every output, and what is left in an input or a parameter, once; an output that is a view of an input
+      and an input that is only sliced counts at most the bytes of its slices; what a write into a part of an input
+      leaves as it is is not read;
+    - write: every output, and what is new in an input or a parameter, once; an output that is a view of an input
       costs nothing;
     - operations: 2·m·n·k of products and convolutions, one for each element of the larger of result and first operand
       otherwise; views are free. A value whose size depends on the data counts with its largest known operand.
     """
     users = _users(graph)
-    read = sum(_read_bytes(n, users.get(n.name, [])) for n in graph.nodes if n.op in ("input", "param") and n.values)
+    read = sum(_read_bytes(n, users) for n in graph.nodes if n.op in ("input", "param") and n.values)
     by_name = {n.name: n for n in graph.nodes}
     flops = sum(flops_of(n, by_name) for n in graph.nodes if n.op == "call")
     return Work(read_bytes=read, write_bytes=_write_bytes(graph, by_name), flops=flops)
@@ -84,15 +91,22 @@ def _bytes(meta: TensorMeta) -> int | None:
     return None if count is None else count * dtype_bytes(meta.dtype)
 
 
-def _read_bytes(node: Node, users: list[Node]) -> int:
+def _read_bytes(node: Node, users: dict[str, list[Node]]) -> int:
     size = _bytes(node.values[0]) or 0
-    if not users:
-        return 0
     parts = 0
-    for user in users:
-        table = user.target in _TABLE_READS and list(refs(user.args)).count(node.name) == 1
-        if not (table and next(refs(user.args)) == node.name) and user.target not in _PARTIAL_VIEWS:
+    for user in users.get(node.name, []):
+        if node.name in user.kwargs and user.op == "output":
+            continue  # An input that is written, and returned as it is.
+        first = list(refs(user.args)).count(node.name) == 1 and next(refs(user.args)) == node.name
+        if first and user.target in _PART_WRITES:
+            # What stays as it is moves nowhere; who reads the result reads it.
+            parts += _read_bytes(user, {**users, user.name: [u for u in users.get(user.name, []) if u.op != "output"]})
+            continue
+        if not (first and user.target in _TABLE_READS) and user.target not in _PARTIAL_VIEWS:
             return size
+        if user.target in _PARTIAL_VIEWS and all(u.target in _PART_WRITES for u in users.get(user.name, [])):
+            parts += _read_bytes(user, users)
+            continue
         for meta in user.values:
             part = _bytes(meta)
             if part is None:
@@ -108,8 +122,17 @@ def _write_bytes(graph: Graph, by_name: dict[str, Node]) -> int:
         node = by_name[name]
         if not node.values or _base(node, by_name).op in ("input", "param"):
             continue
-        total += _bytes(node.values[0]) or _largest_operand(node, by_name)
+        part = _new_part(node, by_name) if Ref(name=name) in output.kwargs.values() else node
+        total += _bytes(part.values[0]) or _largest_operand(part, by_name)
     return total
+
+
+def _new_part(node: Node, by_name: dict[str, Node]) -> Node:
+    """What is new of the value that an input takes, as one row of a cache; all of it where nothing says less."""
+    place = _PART_WRITES.get(node.target)
+    if place is None or _base(by_name[next(refs(node.args))], by_name).op not in ("input", "param"):
+        return node
+    return _new_part(by_name[next(refs(node.args[place : place + 1]))], by_name)
 
 
 def _base(node: Node, by_name: dict[str, Node]) -> Node:
@@ -130,6 +153,8 @@ def flops_of(node: Node, by_name: dict[str, Node]) -> int:
     """Operations of one node of a graph."""
     if node.target in _VIEWS or not node.values:
         return 0
+    if node.target in _PART_WRITES:
+        return _numel(by_name[next(refs(node.args[_PART_WRITES[node.target] :]))].values[0]) or 0
     operands = [by_name[name].values[0] for name in refs(node.args) if by_name[name].values]
     shapes = [meta.example for meta in operands]
     result = _numel(node.values[0])

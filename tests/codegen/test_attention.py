@@ -151,3 +151,67 @@ def test_without_a_mask_the_library_is_first() -> None:
     assert tunables is not None
     assert tunables["attention"] == ("masked", "library", "all")
     assert [len(plan.externs) for plan in plans.values()] == [2, 0]
+
+
+def next_token(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q * 2, k, v)
+
+
+def next_token_spelled(q: Any, k: Any, v: Any) -> Any:
+    return (q @ k.transpose(-1, -2) / 4).softmax(-1) @ v
+
+
+def next_token_of_groups(q: Any, k: Any, v: Any) -> Any:
+    k, v = (x.repeat_interleave(3, 1) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, scale=0.2)
+
+
+def next_token_with_a_mask(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def decoder(keys: int, *, queries: int = 1, heads: int = 2, groups: int = 1, out: int = 40) -> list[Any]:
+    sizes = ((heads * groups, queries, 40), (heads, keys, 40), (heads, keys, out))
+    return [torch.randn(2, *size) for size in sizes]
+
+
+def hidden(keys: int) -> list[Any]:
+    mask = torch.rand(2, 1, 1, keys) > 0.5
+    mask[0] = False
+    mask[1, ..., 3:] = False
+    return [*decoder(keys), mask]
+
+
+FEW_QUERIES = {
+    "called": (next_token, lambda: decoder(300), lambda: decoder(128), lambda: decoder(3)),
+    "several": (next_token, lambda: decoder(300, queries=3), lambda: decoder(131, queries=2)),
+    "spelled": (next_token_spelled, lambda: decoder(700, out=24), lambda: decoder(129, out=65), lambda: decoder(1000, heads=9)),
+    "groups": (next_token_of_groups, lambda: decoder(400, groups=3), lambda: decoder(127, groups=3)),
+    "mask": (next_token_with_a_mask, lambda: hidden(500), lambda: hidden(200)),
+}
+
+
+@pytest.mark.parametrize("name", FEW_QUERIES)
+def test_few_queries_share_the_keys_out(name: str, folder: Path) -> None:
+    function, *makers = FEW_QUERIES[name]
+    pair = Pair(function, makers[0](), "cpp", folder / f"few_{name}.py")
+    plan = plan_of(pair.graph, Settings())
+
+    assert [kernel.kind for kernel in plan.kernels if hasattr(kernel, "kind")] == ["attention"]
+    assert not plan.externs and "ks_chunk" in pair.source
+    for maker in makers:
+        pair.call(maker)
+
+
+def test_few_queries_of_many_heads_are_the_librarys_first() -> None:
+    graph = capture(next_token, decoder(300, heads=8))
+
+    assert [len(plan_of(graph, Settings(attention=value)).externs) for value in ("masked", "all")] == [2, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_few_queries_in_half_precision(dtype: torch.dtype, folder: Path) -> None:
+    given = [tensor.to(dtype) for tensor in decoder(300)]
+    pair = Pair(next_token, given, "cpp", folder / f"few_{dtype}.py")
+
+    torch.testing.assert_close(pair.kernel(*given), next_token(*given), rtol=2e-2, atol=2e-2)
