@@ -18,7 +18,7 @@ from .gradient_verification import check_gradients
 from .inputs.case import Case
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, explain_numbers, judged, wrong
-from .limits import further_limit, limit_in, way_out
+from .limits import further_limit, way_out
 from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import ReferenceProcess
@@ -167,9 +167,8 @@ class Verification:
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
             words += way_out(case, error.evidence.expected)
-            limit = error.limit or further_limit(case, self.untrusted.limits)
             evidence = replace(error.evidence, message=f"{error.evidence.message} ({'; '.join(words)})", inputs=kind)
-            raise Judged(error.verdict, evidence, limit=limit) from None
+            raise Judged(error.verdict, evidence, limit=further_limit(case, self.untrusted.limits)) from None
 
     @contextlib.asynccontextmanager
     async def _compared_in_the_end(self) -> AsyncIterator[list[_Comparing]]:
@@ -317,7 +316,6 @@ class Verification:
             if slot % 2 == 0 and result.unwritten and await self._is_unwritten(case, result):
                 message = f"{result.unwritten} elements of output {result.output} were never written"
                 return wrong(Verdict.incomplete_output, message, case, result)
-            limit = await limit_in(case, outputs, files[0], self.host, self.untrusted.limits)
             # Lower precisions are computed from the start alone.
             seen = Explained() if case.earlier else await self.host.explain(case, result.output, files[0])
         finally:
@@ -326,7 +324,7 @@ class Verification:
             return wrong(Verdict.lower_precision, f"{seen.precision}; {numbers}", case, result)
         if seen.is_reordered:
             return wrong(Verdict.wrong_numbers, f"{EQUAL_VALUES}; {numbers}", case, result)
-        return wrong(Verdict.wrong_numbers, numbers + case.when * bool(case.earlier), case, result, limit=limit)
+        return wrong(Verdict.wrong_numbers, numbers + case.when * bool(case.earlier), case, result)
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
