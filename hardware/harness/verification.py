@@ -185,8 +185,7 @@ class Verification:
             await asyncio.gather(*(comparing.result for comparing in open_ones), return_exceptions=True)
 
     async def _called(self, case: Case, slot: int) -> _Comparing:
-        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.untrusted.limits)
-        return await self._comparing(slot, case, await self.run(command, case, []))
+        return await self._comparing(slot, case, await self.call(case, slot))
 
     async def _comparing(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> _Comparing:
         taken = await self.take(slot, case, outputs)
@@ -216,6 +215,11 @@ class Verification:
             own = (await self.host.cases_of((await self.host.shapes())[-1]))[:1]
             refused = f"after it had refused {case.shape}, a shape that the problem does not name"
             await self._check_each(_all_of(own), lambda _: refused)
+
+    async def call(self, case: Case, slot: int) -> tuple[Output, ...]:
+        """One call on new inputs, as :meth:`run`; on contiguous copies where the candidate is limited to such."""
+        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.untrusted.limits)
+        return await self.run(command, case, [])
 
     async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone.
