@@ -91,12 +91,15 @@ class _Contract:
     def _answered(self, action: Callable[[Side], Any], expected: list[Any]) -> tuple[list[Any], Any]:
         """What the drop-in comes to, and what is expected.
 
-        That waits in main memory where a device's is too little for both: the reference had it for itself.
+        That waits in main memory where a device's is too little for both: the reference had it for itself. Where
+        nothing of it lies on a device, no room can be made.
         """
         try:
             return expected, action(self._side(1))
         except torch.OutOfMemoryError:
-            pass  # its frames hold tensors until here
+            if not any(map(_is_on_device, expected)):
+                raise
+            # its frames hold tensors until here
         devices = [getattr(leaf, "device", None) for leaf in expected]
         for index, leaf in enumerate(expected):
             if isinstance(leaf, torch.Tensor):
@@ -205,6 +208,10 @@ def _imported(name: str) -> types.ModuleType:
         del sys.modules[module_name]
     importlib.invalidate_caches()
     return importlib.import_module(name)
+
+
+def _is_on_device(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu"
 
 
 def _shown(right: Any, got: Any) -> str:

@@ -3,7 +3,7 @@
 from ..processes.messages import Done
 from .inputs.variants import in_words
 from .messages.commands import Release
-from .verification import Verification, run_on
+from .verification import Verification
 
 CALLS = 2
 """The second call meets what the first one left."""
@@ -19,14 +19,14 @@ async def check_small_inputs(verification: Verification) -> None:
     """
     own, *changed = await verification.host.draft_cases()
     for slot in range(CALLS):
-        outputs = await verification.run(run_on(own, slot, poison="torch"), own, [])
+        outputs = await verification.call(own, slot)
         result = await verification.compare(slot, own, outputs)
         if not result.ok:
             raise await verification.explain(slot, own, outputs, result, [])
     await verification.check_unchanged_state(own)
     for case in changed:
         with verification.labelled(case, f"on {in_words(case.kind)} inputs"):
-            outputs = await verification.run(run_on(case, CALLS, poison="torch"), case, [])
+            outputs = await verification.call(case, CALLS)
             result = await verification.compare(CALLS, case, outputs)
             if not result.ok:
                 raise await verification.explain(CALLS, case, outputs, result, [])

@@ -54,9 +54,8 @@ def judged(
     return Judged(verdict, Evidence(message=message, shape=shape, seed=seed, output=output, log=log))
 
 
-def wrong(verdict: Verdict, message: str, case: Case, result: Compared, *, inputs: str = "", limit: str = "") -> Judged:
-    """A verdict with the element to look at, and the shape that it is wrong at; ``inputs``: which variant of them;
-    ``limit`` as for :class:`Judged`."""
+def wrong(verdict: Verdict, message: str, case: Case, result: Compared, *, inputs: str = "") -> Judged:
+    """A verdict with the element to look at, and the shape that it is wrong at; ``inputs``: which variant of them."""
     suffix = "" if case.shape in message else f", at shape {case.shape}"
     return Judged(
         verdict,
@@ -70,7 +69,6 @@ def wrong(verdict: Verdict, message: str, case: Case, result: Compared, *, input
             got=result.got,
             inputs=inputs,
         ),
-        limit=limit,
     )
 
 

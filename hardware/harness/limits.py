@@ -15,7 +15,6 @@ from ..processes.arguments import TensorSpec, specs_of
 from .inputs.case import Case
 from .inputs.variants import SPECIAL, STRIDED, allows_nonfinite, parts
 from .judgement import Judged
-from .messages.commands import Output
 from .reference_process import ReferenceProcess
 
 _WRONG = (
@@ -42,15 +41,6 @@ async def limit_of(error: Judged, host: ReferenceProcess, problem: Problem) -> s
     if error.limit == CONTIGUOUS and not all(map(_is_dense, specs_of(inputs))):
         return ""
     return error.limit
-
-
-async def limit_in(
-    case: Case, outputs: tuple[Output, ...], file: int, host: ReferenceProcess, limits: tuple[str, ...]
-) -> str:
-    """:data:`FINITE` if wrong ``outputs`` in ``file`` are right where the answer is finite: not for strides, then."""
-    if FINITE in limits or not allows_nonfinite(case.kind):
-        return ""
-    return FINITE if (await host.compare(case, outputs, file, where_finite=True)).ok else ""
 
 
 def further_limit(case: Case, limits: tuple[str, ...]) -> str:

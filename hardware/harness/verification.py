@@ -18,7 +18,7 @@ from .gradient_verification import check_gradients
 from .inputs.case import Case
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, explain_numbers, judged, wrong
-from .limits import further_limit, limit_in, way_out
+from .limits import further_limit, way_out
 from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import ReferenceProcess
@@ -167,9 +167,8 @@ class Verification:
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
             words += way_out(case, error.evidence.expected)
-            limit = error.limit or further_limit(case, self.untrusted.limits)
             evidence = replace(error.evidence, message=f"{error.evidence.message} ({'; '.join(words)})", inputs=kind)
-            raise Judged(error.verdict, evidence, limit=limit) from None
+            raise Judged(error.verdict, evidence, limit=further_limit(case, self.untrusted.limits)) from None
 
     @contextlib.asynccontextmanager
     async def _compared_in_the_end(self) -> AsyncIterator[list[_Comparing]]:
@@ -186,8 +185,7 @@ class Verification:
             await asyncio.gather(*(comparing.result for comparing in open_ones), return_exceptions=True)
 
     async def _called(self, case: Case, slot: int) -> _Comparing:
-        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.untrusted.limits)
-        return await self._comparing(slot, case, await self.run(command, case, []))
+        return await self._comparing(slot, case, await self.call(case, slot))
 
     async def _comparing(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> _Comparing:
         taken = await self.take(slot, case, outputs)
@@ -217,6 +215,11 @@ class Verification:
             own = (await self.host.cases_of((await self.host.shapes())[-1]))[:1]
             refused = f"after it had refused {case.shape}, a shape that the problem does not name"
             await self._check_each(_all_of(own), lambda _: refused)
+
+    async def call(self, case: Case, slot: int) -> tuple[Output, ...]:
+        """One call on new inputs, as :meth:`run`; on contiguous copies where the candidate is limited to such."""
+        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.untrusted.limits)
+        return await self.run(command, case, [])
 
     async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone.
@@ -317,7 +320,6 @@ class Verification:
             if slot % 2 == 0 and result.unwritten and await self._is_unwritten(case, result):
                 message = f"{result.unwritten} elements of output {result.output} were never written"
                 return wrong(Verdict.incomplete_output, message, case, result)
-            limit = await limit_in(case, outputs, files[0], self.host, self.untrusted.limits)
             # Lower precisions are computed from the start alone.
             seen = Explained() if case.earlier else await self.host.explain(case, result.output, files[0])
         finally:
@@ -326,7 +328,7 @@ class Verification:
             return wrong(Verdict.lower_precision, f"{seen.precision}; {numbers}", case, result)
         if seen.is_reordered:
             return wrong(Verdict.wrong_numbers, f"{EQUAL_VALUES}; {numbers}", case, result)
-        return wrong(Verdict.wrong_numbers, numbers + case.when * bool(case.earlier), case, result, limit=limit)
+        return wrong(Verdict.wrong_numbers, numbers + case.when * bool(case.earlier), case, result)
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""

@@ -15,6 +15,7 @@ from foreign import MODULES, holding
 from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.dropin import contract as contract_module
 from kernelswarm.hardware.dropin import finish, properties
 from kernelswarm.hardware.dropin.comparing import error_of
 from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES, InTF32, _Contract
@@ -210,6 +211,10 @@ async def test_what_is_expected_makes_room_for_the_answer(
         return side.call(*side.inputs)
 
     monkeypatch.setitem(PROPERTIES, "outputs", short)
+    checked = contract.check("outputs")
+    assert not checked.ok and "CUDA out of memory" in checked.detail, "in main memory there is no room to make"
+    calls.clear()
+    monkeypatch.setattr(contract_module, "_is_on_device", lambda leaf: True)
     checked = contract.check("outputs")
     assert checked.ok and checked.applies and len(calls) == 3
 

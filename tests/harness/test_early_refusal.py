@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.hardware.harness.inputs.variants import SPARSE_STRIDED
 from kernelswarm.hardware.harness.messages.commands import Open
 from kernelswarm.hardware.harness.reference import validity
 from kernelswarm.hardware.harness.reference.problem import FunctionReference, ReferenceProblem, open_reference
@@ -103,15 +102,3 @@ def test_variants_after_two_that_jump_on_every_draw_are_drawn_once(
     names = list(dict.fromkeys(drawn_for))
     assert len(names) > 3 and all(kind.refused for kind in variants.input_kinds)
     assert [drawn_for.count(name) for name in names] == [DRAWS, DRAWS, *[1] * (len(names) - 2)]
-
-
-def test_strides_are_not_tried_where_nearly_all_answers_are_nan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reference, problem, _ = opened("x * 2", tmp_path, monkeypatch)
-    inputs, (target,) = changed(reference, problem, functools.partial(reference.draw, "main"), SPARSE_STRIDED, 3, 0.0)
-    assert not inputs[0].is_contiguous() and target.is_mostly_finite and not target.is_finite
-
-    reference, problem, _ = opened("x - x.mean()", tmp_path, monkeypatch)
-    with pytest.raises(InvalidVariant, match="most answers are not finite"):
-        changed(reference, problem, functools.partial(reference.draw, "main"), SPARSE_STRIDED, 3, 0.0)

@@ -10,7 +10,7 @@ import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.harness.inputs.variants import SPARSE_STRIDED, VALUE_VARIANTS
+from kernelswarm.hardware.harness.inputs.variants import BOTH, SPARSE_CHANGES, STRIDED, VALUE_VARIANTS
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import CONTIGUOUS, FINITE, ProblemError, Verdict, VerifyReport, limits_text
 
@@ -86,20 +86,36 @@ async def test_what_is_right_for_the_call_alone_is_limited_to_it(device: Device,
             torch.testing.assert_close(model(x), reference(x) * 2)
 
 
-LARGE = {
-    "takes pointers as they come": (CONTIGUOUS,),
-    "forgets NaN": (FINITE,),
-    "right": (),
+LARGE = {name: BODIES[name] for name in ("takes pointers as they come", "forgets NaN", "right")} | {
+    "takes pointers as they come, unless there is a NaN": (
+        "strides = (x.shape[1], 1) if x.isfinite().all() else x.stride()\n"
+        "{pad}y = torch.relu(x.as_strided(x.shape, strides)) * 2",
+        (CONTIGUOUS,),
+    ),
+    "forgets large numbers of odd strides": (
+        "y = torch.relu(x) * 2\n{pad}y = y if x.is_contiguous() else y.clamp_max(24).where(y.isfinite(), y)",
+        (CONTIGUOUS,),
+    ),
 }
-"""At sizes where strides and numbers that are not finite share a case, a kernel has the limit that is its own."""
+"""At sizes where the timed shape has room for few cases, a kernel has the limit that is its own."""
 
 
 @pytest.mark.parametrize("name", LARGE)
 async def test_large_inputs_tell_strides_from_infinities(device: Device, tmp_path: Path, name: str) -> None:
-    body, _ = BODIES[name]
+    body, limits = LARGE[name]
     report, _ = await _verified(device, tmp_path, MODULE.replace("64, 96", "2400, 2400"), _module(body))
-    assert report.verdict is Verdict.correct and set(report.limits) == set(LARGE[name]), report.evidence
-    assert SPARSE_STRIDED in {case.inputs for case in report.cases}
+    assert report.verdict is Verdict.correct and report.limits == limits, report.evidence
+    assert {BOTH, SPARSE_CHANGES} <= {case.inputs for case in report.cases}
+
+
+async def test_strides_are_tried_where_large_numbers_mean_nothing(device: Device, tmp_path: Path) -> None:
+    problem = MODULE.replace("64, 96", "2400, 2400").replace("torch.relu(x) * 2", "torch.exp(x)")
+    report, _ = await _verified(
+        device, tmp_path, problem, _module("y = torch.exp(x.as_strided(x.shape, (x.shape[1], 1)))")
+    )
+    kinds = {case.inputs for case in report.cases}
+    assert report.verdict is Verdict.correct and report.limits == (CONTIGUOUS,), report.evidence
+    assert STRIDED in kinds and BOTH not in kinds
 
 
 @pytest.mark.parametrize(
@@ -124,6 +140,23 @@ async def test_a_draft_is_checked_on_strides_and_numbers_that_are_not_finite(
     if not what:
         tried = {case.inputs for case in judged.cases}
         assert {*VALUE_VARIANTS, "strided"} <= tried, "what drafts are tried on takes nothing from the judge"
+
+
+@pytest.mark.parametrize("name", BODIES)
+async def test_a_draft_for_one_call_has_the_limits_that_the_judge_would_find(
+    device: Device, tmp_path: Path, name: str
+) -> None:
+    body, limits = BODIES[name]
+    path = tmp_path / "problem.py"
+    path.write_text(MODULE)
+    loaded = load_problem(path)
+    try:
+        facts = await device.validate_problem(loaded)
+        compiled, _ = await device.compile(_module(body), "cpp")
+        draft = await device.check(loaded, facts, _module(body), compiled)
+    finally:
+        await device.forget(loaded)
+    assert draft.verdict is Verdict.correct and draft.limits == limits, draft.evidence
 
 
 async def test_wrong_numbers_for_the_call_itself_convict(device: Device, tmp_path: Path) -> None:

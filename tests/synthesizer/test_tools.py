@@ -13,6 +13,7 @@ from kernelswarm.agents.synthesizer.model.surroundings import Surroundings
 from kernelswarm.agents.synthesizer.model.toolbox import NODE_LIMITS
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.schemas import (
+    CONTIGUOUS,
     CompileReport,
     Diagnostic,
     Evidence,
@@ -160,6 +161,12 @@ async def test_a_wrong_draft_comes_with_its_evidence(converse):
     answer = await converse(("check", {"source": FILE}), desk=Desk(wrong))
     assert "On small inputs: wrong numbers." in tools_of(answer)[0].result
     assert "at [1, 2] expected 3.0, got 4.0" in tools_of(answer)[0].result
+
+
+async def test_a_draft_with_limits_is_told_them(converse):
+    limited = VerifyReport(verdict=Verdict.correct, isolation="p", limits=(CONTIGUOUS,))
+    answer = await converse(("check", {"source": FILE}), desk=Desk(limited))
+    assert "right only for contiguous inputs" in tools_of(answer)[0].result
 
 
 async def test_drafts_get_their_loader_and_a_broken_one_is_not_sent(converse, good):

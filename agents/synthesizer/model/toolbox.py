@@ -10,7 +10,7 @@ from autogen_core.tools import BaseTool, FunctionTool, ToolSchema
 
 from ....hardware.languages.loaders import with_loader
 from ....knowledge import Library
-from ....schemas import CompileReport, InputError, KnowledgeRetrieved, Schema, VerifyReport
+from ....schemas import CompileReport, InputError, KnowledgeRetrieved, Schema, VerifyReport, limits_text
 from ..backend import Attempt, Request
 from . import sections
 from .desk import Desk, DeskError
@@ -234,4 +234,6 @@ def _verified(report: VerifyReport | None) -> list[str]:
     lines = [f"On small inputs: {report.verdict.value.replace('_', ' ')}."]
     if report.evidence is not None:
         lines.append(sections.evidence(report.evidence))
+    if report.limits:
+        lines.append(limits_text(report.limits))
     return lines

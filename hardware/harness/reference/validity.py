@@ -21,17 +21,7 @@ from ...processes.messages import HOST
 from ..calls.answering import Refused
 from ..inputs.held_out import LARGER_VARIANTS, MOST_GROWTH, in_words
 from ..inputs.sizes import REDRAWN_BYTES
-from ..inputs.variants import (
-    NO_ROOM,
-    SMALL_BYTES,
-    SPARSE_STRIDED,
-    SPREAD,
-    STRIDED,
-    allows_nonfinite,
-    instead_of,
-    left_out,
-    planned,
-)
+from ..inputs.variants import NO_ROOM, SMALL_BYTES, SPREAD, STRIDED, allows_nonfinite, instead_of, left_out, planned
 from ..messages.commands import Open
 from ..tensors import values
 from ..tensors.compare import Target
@@ -48,7 +38,6 @@ TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s ther
 
 
 FINITE_ALONE = "the problem sets `finite_inputs`"
-MOSTLY_SPECIAL = "most answers are not finite, which would hide that strides are ignored"
 TIES = "it hangs on the order of equal numbers or nearly equal ones, which is not defined (as in topk)"
 DRAWS = 4
 """How often inputs of a variant are drawn before it counts as invalid."""
@@ -153,8 +142,6 @@ def _changed(
         target.is_judged = target.is_answer or (not doubtful and target.is_finite)
     if doubt:
         raise InvalidDraw(doubt)
-    if variant == SPARSE_STRIDED and not all(target.is_mostly_finite for target in targets if target.is_judged):
-        raise InvalidVariant(MOSTLY_SPECIAL)
     if any(target.hangs_on_ties for target in targets):
         for target in targets:
             # What was chosen is told by whole numbers, and by how many times each of them was.

@@ -281,11 +281,6 @@ class RightAnswer:
         """Whether oracle and reference are, everywhere."""
         return self._special is None
 
-    @property
-    def is_mostly_finite(self) -> bool:
-        """Whether they are in at least half of the places."""
-        return self._special is None or 2 * int(self._special.count_nonzero()) <= self._special.numel()
-
     def fits(self, answer: Any) -> bool:
         """Whether ``answer`` has this output's kind, dtype and shape."""
         if not isinstance(answer, torch.Tensor):
