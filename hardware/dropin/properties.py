@@ -232,9 +232,12 @@ def threads(side: Side) -> Any:
         thread.start()
     for thread in started:
         thread.join()
-    if errors:
-        raise errors[0]
-    return results
+    try:
+        if errors:
+            raise errors[0]
+        return results
+    finally:
+        errors.clear()  # in a circle with the threads' frames, they would keep the inputs until garbage is collected
 
 
 def empty(side: Side) -> Any:

@@ -1,11 +1,13 @@
 """Finished files behave like their references: of the generator's drafts, and of modules from elsewhere."""
 
 import asyncio
+import gc
 import importlib
 import json
 import subprocess
 import sys
-from contextlib import nullcontext
+import weakref
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -187,6 +189,22 @@ async def test_an_error_in_a_thread_is_the_propertys() -> None:
     unready.changed = fail  # type: ignore[method-assign,assignment]
     with pytest.raises(TypeError):
         PROPERTIES["threads"](unready)
+
+
+async def test_threads_that_ran_out_of_memory_keep_none() -> None:
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def fail(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        held.append(weakref.ref(x))
+        raise torch.OutOfMemoryError("8.00 GiB")
+
+    gc.disable()
+    try:
+        with suppress(torch.OutOfMemoryError):
+            PROPERTIES["threads"](side_of(fail))
+        assert held and not any(reference() is not None for reference in held)
+    finally:
+        gc.enable()
 
 
 async def test_of_large_inputs_few_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
