@@ -136,7 +136,8 @@ class Verification:
                 before, last = last, None
                 try:
                     with self.labelled(case, label(case)):
-                        last = await self._called(case, next(slots))
+                        slot = next(slots)
+                        last = await self._comparing(slot, case, await self.call(case, slot))
                         open_ones.append(last)
                 except Judged:
                     # What was wrong before counts.
@@ -184,9 +185,6 @@ class Verification:
             self.untrusted.share = share
             await asyncio.gather(*(comparing.result for comparing in open_ones), return_exceptions=True)
 
-    async def _called(self, case: Case, slot: int) -> _Comparing:
-        return await self._comparing(slot, case, await self.call(case, slot))
-
     async def _comparing(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> _Comparing:
         taken = await self.take(slot, case, outputs)
         return _Comparing(slot, case, outputs, asyncio.create_task(self._compared(taken)))
@@ -195,7 +193,7 @@ class Verification:
         further_case = await self.host.further_draw(case, slot - 1)
         if further_case is None:
             return None
-        return await self._drawn(await self._called(further_case, slot))
+        return await self._drawn(await self._comparing(slot, further_case, await self.call(further_case, slot)))
 
     async def _drawn(self, comparing: _Comparing) -> redraws.Draw:
         result = self._counted(comparing.case, await comparing.result)

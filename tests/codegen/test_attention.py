@@ -185,7 +185,12 @@ def hidden(keys: int) -> list[Any]:
 FEW_QUERIES = {
     "called": (next_token, lambda: decoder(300), lambda: decoder(128), lambda: decoder(3)),
     "several": (next_token, lambda: decoder(300, queries=3), lambda: decoder(131, queries=2)),
-    "spelled": (next_token_spelled, lambda: decoder(700, out=24), lambda: decoder(129, out=65), lambda: decoder(1000, heads=9)),
+    "spelled": (
+        next_token_spelled,
+        lambda: decoder(700, out=24),
+        lambda: decoder(129, out=65),
+        lambda: decoder(1000, heads=9),
+    ),
     "groups": (next_token_of_groups, lambda: decoder(400, groups=3), lambda: decoder(127, groups=3)),
     "mask": (next_token_with_a_mask, lambda: hidden(500), lambda: hidden(200)),
 }
