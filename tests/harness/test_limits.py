@@ -10,6 +10,7 @@ import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.harness.inputs import variants
 from kernelswarm.hardware.harness.inputs.variants import BOTH, SPARSE_CHANGES, STRIDED, VALUE_VARIANTS
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import CONTIGUOUS, FINITE, ProblemError, Verdict, VerifyReport, limits_text
@@ -100,19 +101,26 @@ LARGE = {name: BODIES[name] for name in ("takes pointers as they come", "forgets
 """At sizes where the timed shape has room for few cases, a kernel has the limit that is its own."""
 
 
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timed shapes have the cases of those of 42 MiB and more."""
+    monkeypatch.setattr(variants, "MOST_TIMED_BYTES", 1)
+
+
+@pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize("name", LARGE)
 async def test_large_inputs_tell_strides_from_infinities(device: Device, tmp_path: Path, name: str) -> None:
     body, limits = LARGE[name]
-    report, _ = await _verified(device, tmp_path, MODULE.replace("64, 96", "2400, 2400"), _module(body))
+    report, _ = await _verified(device, tmp_path, MODULE, _module(body))
     assert report.verdict is Verdict.correct and report.limits == limits, report.evidence
     assert {BOTH, SPARSE_CHANGES} <= {case.inputs for case in report.cases}
 
 
+@pytest.mark.usefixtures("little_room")
 async def test_strides_are_tried_where_large_numbers_mean_nothing(device: Device, tmp_path: Path) -> None:
-    problem = MODULE.replace("64, 96", "2400, 2400").replace("torch.relu(x) * 2", "torch.exp(x)")
-    report, _ = await _verified(
-        device, tmp_path, problem, _module("y = torch.exp(x.as_strided(x.shape, (x.shape[1], 1)))")
-    )
+    problem = MODULE.replace("torch.relu(x) * 2", "torch.exp(4 * x)")
+    body = "y = torch.exp(4 * x.as_strided(x.shape, (x.shape[1], 1)))"
+    report, _ = await _verified(device, tmp_path, problem, _module(body))
     kinds = {case.inputs for case in report.cases}
     assert report.verdict is Verdict.correct and report.limits == (CONTIGUOUS,), report.evidence
     assert STRIDED in kinds and BOTH not in kinds
