@@ -195,9 +195,11 @@ class Verification:
 
     async def _draw_further(self, slot: int, case: Case) -> redraws.Draw | None:
         further_case = await self.host.further_draw(case, slot - 1)
-        if further_case is None:
-            return None
-        return await self._drawn(await self._called(further_case, slot))
+        return None if further_case is None else await self.draw_on(further_case, slot)
+
+    async def draw_on(self, case: Case, slot: int) -> redraws.Draw:
+        """One call on inputs beside the problem's own, within the candidate's limits; raises as :meth:`run`."""
+        return await self._drawn(await self._called(case, slot))
 
     async def _drawn(self, comparing: _Comparing) -> redraws.Draw:
         result = self._counted(comparing.case, await comparing.result)
@@ -330,8 +332,7 @@ class Verification:
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
-        command = run_on(case, _DIAGNOSIS_SLOT, poison="malloc")
-        outputs = await self.run(command, case, [])
+        outputs = await self.run(run_on(case, _DIAGNOSIS_SLOT, poison="malloc"), case, [])
         _, files = await self._dump(_DIAGNOSIS_SLOT, case)
         try:
             again = await self.host.compare(case, outputs, files[0])
@@ -366,8 +367,7 @@ class Verification:
         return judged(verdict, message, case=case, output=output)
 
     async def _check_repeat(self, case: Case, slot: int) -> None:
-        command = run_on(case, slot, repeat=True)
-        outputs = await self.run(command, case, [])
+        outputs = await self.run(run_on(case, slot, repeat=True), case, [])
         result = await self.compare(slot, case, outputs)
         self.results.pop()
         if not result.ok and result.output >= case.returned:

@@ -126,6 +126,21 @@ async def test_a_draft_is_checked_on_strides_and_numbers_that_are_not_finite(
         assert {*VALUE_VARIANTS, "strided"} <= tried, "what drafts are tried on takes nothing from the judge"
 
 
+@pytest.mark.parametrize("name", ["takes pointers as they come", "refuses strides", "forgets NaN"])
+async def test_a_draft_has_the_limits_that_the_judge_gives_it(device: Device, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(MODULE)
+    loaded = load_problem(path)
+    body, limits = BODIES[name]
+    try:
+        facts = await device.validate_problem(loaded)
+        compiled, _ = await device.compile(_module(body), "cpp")
+        draft = await device.check(loaded, facts, _module(body), compiled)
+    finally:
+        await device.forget(loaded)
+    assert draft.verdict is Verdict.correct and draft.limits == limits, draft.evidence
+
+
 async def test_wrong_numbers_for_the_call_itself_convict(device: Device, tmp_path: Path) -> None:
     report, _ = await _verified(device, tmp_path, MODULE, _module("y = torch.relu(x) * 2\n{pad}y[3, 5] += 1e-3"))
 
