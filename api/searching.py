@@ -74,8 +74,8 @@ def optimize(
         InputError: the operator, an input or an option cannot be used.
         BusError: the cluster cannot be reached.
         KeyboardInterrupt: Ctrl-C closed the session; ``result`` of the exception is what this would have returned.
-            After a second Ctrl-C the session stays open, and the message says how to resume it; ``result`` is None
-            then, and where no session was open yet.
+            After a second Ctrl-C a session that was not closed by then stays open, and the message says how to resume
+            it; ``result`` is None then, and where no session was open yet.
     """
     began = time.monotonic()
     options = SearchOptions(**given(choices))

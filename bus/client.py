@@ -81,6 +81,11 @@ class Bus:
         """Where it is connected, without credentials."""
         return self._link.url
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its server is given up; where it is not, what it did not answer may be asked again."""
+        return self._link.is_lost
+
     async def publish(self, envelope: Envelope) -> int:
         """Store one event, once; its stream sequence. Errors: :meth:`Publisher.publish`."""
         return await self._publisher.publish(envelope)

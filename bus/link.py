@@ -157,6 +157,11 @@ class Link:
         if self._lost is not None:
             raise self._lost
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its server stayed away for longer than :attr:`patience`, or the bus is closed."""
+        return self._closing or self._lost is not None
+
     async def connected(self) -> None:
         """Wait until there is a connection.
 

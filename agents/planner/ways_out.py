@@ -43,7 +43,8 @@ def ways_out(
     if opened.candidates or (interval is None and reason in _STOPPED):
         return ""
     if fraction is not None and NEAR_ROOFLINE <= fraction <= 1.0:
-        return f"it reaches {fraction:.0%} of the roofline, so that hardly any kernel is faster at this shape"
+        there = "these shapes" if len(opened.facts.timed) > 1 else "this shape"
+        return f"it reaches {fraction:.0%} of the roofline, so that hardly any kernel is faster at {there}"
     ways = []
     if interval is not None and interval.low <= 1.0 <= interval.high:
         ways.append("a run while less else is at work here, whose interval is narrower")

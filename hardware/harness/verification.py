@@ -330,8 +330,7 @@ class Verification:
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
-        command = run_on(case, _DIAGNOSIS_SLOT, poison="malloc")
-        outputs = await self.run(command, case, [])
+        outputs = await self.run(run_on(case, _DIAGNOSIS_SLOT, poison="malloc"), case, [])
         _, files = await self._dump(_DIAGNOSIS_SLOT, case)
         try:
             again = await self.host.compare(case, outputs, files[0])
@@ -366,8 +365,7 @@ class Verification:
         return judged(verdict, message, case=case, output=output)
 
     async def _check_repeat(self, case: Case, slot: int) -> None:
-        command = run_on(case, slot, repeat=True)
-        outputs = await self.run(command, case, [])
+        outputs = await self.run(run_on(case, slot, repeat=True), case, [])
         result = await self.compare(slot, case, outputs)
         self.results.pop()
         if not result.ok and result.output >= case.returned:

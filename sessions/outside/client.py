@@ -262,6 +262,15 @@ class OutsideAuthor:
         except BusError as error:
             raise BusError(f"no session can be seen yet ({error}); {STARTING}") from error
 
+    async def _sessions_so_far(self) -> list[str]:
+        """The same for somebody who waits; none where a busy server does not answer, which is asked again."""
+        try:
+            return await self._sessions()
+        except BusError:
+            if self._bus.is_lost:
+                raise
+            return []
+
     async def _claimed_from(self, sessions: Sequence[str], target: Name, minutes: float) -> TaskBrief | Exception:
         """The brief of the first task that can be had; else why the last session gave none."""
         refusal: Exception = Refused(
@@ -289,7 +298,7 @@ class OutsideAuthor:
         waits: dict[str, asyncio.Task[bool]] = {}
         try:
             while (left := deadline - time.monotonic()) > 0:
-                for session in [target.session] if target.session else await self._sessions():
+                for session in [target.session] if target.session else await self._sessions_so_far():
                     if session not in waits:
                         waits[session] = asyncio.ensure_future(self._is_freed(session, target.node, left))
                 pending = [wait for wait in waits.values() if not wait.done()]

@@ -1,6 +1,7 @@
 """The planner's confirmations: a win needs ordinary processes as well, and a finalist near 1 is timed again."""
 
 import pytest
+from msgspec.structs import replace
 from planner_ring import Ring
 
 import given
@@ -142,6 +143,9 @@ def test_where_an_interval_leaves_it_open_a_calmer_machine_may_help(case: str) -
 def test_near_the_roofline_nothing_else_is_proposed() -> None:
     near = ways_out(given.opened(), "budget", given.interval(1.01), 0.96)
     assert near == "it reaches 96% of the roofline, so that hardly any kernel is faster at this shape"
+    shapes = tuple(replace(given.facts().shapes[0], name=name, weight=1.0) for name in ("main", "decode"))
+    several = given.opened(facts=given.facts(shapes=shapes))
+    assert ways_out(several, "budget", given.interval(1.01), 0.96).endswith(" at these shapes")
     for fraction in (None, 0.5, 1.2):
         assert "more candidates" in ways_out(given.opened(), "budget", given.interval(1.01), fraction)
 

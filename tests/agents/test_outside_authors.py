@@ -228,6 +228,24 @@ async def test_where_the_bus_shows_no_session_a_search_may_still_start(home: Pat
         await dave.claim()
 
 
+@pytest.mark.parametrize(("is_lost", "asked"), [(False, 2), (True, 1)])
+async def test_who_waits_asks_a_busy_bus_again(home: Path, is_lost: bool, asked: int) -> None:
+    """The message says that `--wait` waits."""
+    refusals = []
+
+    class Busy:
+        def __init__(self) -> None:
+            self.is_lost = is_lost
+
+        async def open_sessions(self, kind: type[Event]) -> list[str]:
+            refusals.append(kind)
+            raise BusError("the event bus at nats://x did not open the stream for reading: the server does not answer")
+
+    with pytest.raises(BusError, match="no session can be seen yet"):
+        await OutsideAuthor(cast(Bus, Busy()), home, "dave").claim(wait_s=0.1)
+    assert len(refusals) == asked
+
+
 async def test_an_author_says_that_nothing_more_comes_and_hears_what_is_waited_for(home: Path, bus: Bus) -> None:
     dave = OutsideAuthor(bus, home, "dave")
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit, synthesizer=OUTSIDE)

@@ -68,6 +68,7 @@ def test_what_cannot_be_compared_has_no_error_in_words() -> None:
     [
         (1e-5, ": error 0.25 of |expected| + rms, allowed 1e-05 (the reference's own is 1e-07)"),
         (ABSOLUTE, ": 0.25 times as far off as the problem's atol and rtol allow (the reference's own is 1e-07)"),
+        (2 * ABSOLUTE, ": 0.25 times as far off as the problem's atol and rtol allow (the reference's own is 1e-07)"),
         (0.0, "; such values have to be equal"),
     ],
 )
