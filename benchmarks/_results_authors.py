@@ -13,9 +13,11 @@ two busy cores. One file was refused, because it had been judged before.
 """,
     "authors_shipped.json": """
 Six problems are those of `problems/`; `lenet5` is KernelBench's level 3 number 4, `mingpt_new_gelu` its level 1 number
-88. Two language models had docs/agents.md, the brief and a shell, four problems each, one after the other. Their
-minutes are for a session with the generator's drafts and, beside the other author's session, the confirmation of
-finalists.
+88. Two language models had docs/agents.md, the brief and a shell, four problems each, one after the other; the
+generator had a third of each session's twelve nodes. Minutes have the confirmation of finalists in them, beside the
+other author's session. Both kernels of `lenet5` and `mingpt_new_gelu` were evaluated twice, the others once. The
+author's `mingpt_new_gelu` gives NaN at infinity, which no case showed at that size then
+([decision 0040](decisions/0040-large-calls-meet-infinities-too.md)).
 """,
     "authors_h200.json": """
 Five language models had the brief and the documents that it names, and no GPU; a program passed their tasks, files
