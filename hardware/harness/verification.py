@@ -326,7 +326,8 @@ class Verification:
             return wrong(Verdict.lower_precision, f"{seen.precision}; {numbers}", case, result)
         if seen.is_reordered:
             return wrong(Verdict.wrong_numbers, f"{EQUAL_VALUES}; {numbers}", case, result)
-        return wrong(Verdict.wrong_numbers, numbers + case.when * bool(case.earlier), case, result)
+        message = numbers + (case.when if case.earlier else "")
+        return wrong(Verdict.wrong_numbers, message, case, result)
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
