@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any
+from unittest import mock
 
 from ...schemas import ProblemError
 from .decompositions import decompositions
@@ -122,12 +123,11 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *
     What surely does is traced that way at once: tracing a deep network takes seconds each time.
     """
     import torch
-    from torch.fx.experimental import _config
     from torch.fx.experimental.proxy_tensor import make_fx
 
     positions = [i for i, value in enumerate(inputs) if _is_tensor(value) or type(value) is int]
     reference = _Reference(target, inputs, labels, positions, call)
-    with torch.no_grad(), _config.patch(use_duck_shape=False), _without_cache(), spelled(reference.target, types):
+    with torch.no_grad(), _settings(), spelled(reference.target, types):
         if surely_writes(target):
             # What goes wrong here goes wrong below as well, or not, and is explained there.
             with suppress(Exception), attributes_kept(reference.target):
@@ -162,12 +162,22 @@ def _changes_state(module: Any, traced: Traced) -> bool:
     return any(value.op != "placeholder" for value in results[traced.results :])
 
 
-def _without_cache() -> Any:
-    """Where sizes are symbols, torch's cache of what operators give costs more than they do: 6.6 of 17.5 CPU seconds
-    of a scan over 64 steps."""
-    from torch._dynamo import config
+@contextmanager
+def _settings() -> Iterator[None]:
+    """How torch's tracers work here.
 
-    return config.patch(fake_tensor_cache_enabled=False)
+    Every size is a symbol of its own. The number in a tensor is no symbol that its example decides: ``int(position)``
+    would be the example's. Where sizes are symbols, torch's cache of what operators give costs more than they do: 6.6
+    of 17.5 CPU seconds of a scan over 64 steps.
+    """
+    from torch._dynamo import config
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental import _config
+
+    made = partialmethod(FakeTensorMode.__init__, export=True)
+    sizes, cache = _config.patch(use_duck_shape=False), config.patch(fake_tensor_cache_enabled=False)
+    with sizes, cache, mock.patch.object(FakeTensorMode, "__init__", made):
+        yield
 
 
 def _trace_state(reference: _Reference) -> Any:

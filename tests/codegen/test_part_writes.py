@@ -63,6 +63,12 @@ def one_of_two_at_a_number(cache: Any, row: Any) -> Any:
     return cache * 2
 
 
+def row_at_a_position(cache: Any, row: Any, place: Any) -> Any:
+    """The position is a tensor of one integer, as models keep it on the device."""
+    cache[:, :, place] = row[:, :, 0].exp()
+    return cache.sum(-2)
+
+
 def caches(dtype: torch.dtype = torch.float32, length: int = LENGTH) -> list[Any]:
     return [torch.randn(2, HEADS, size, WIDTH).to(dtype) for size in (length, 1)]
 
@@ -73,12 +79,17 @@ def with_places(*places: int, length: int = LENGTH) -> Callable[[], list[Any]]:
     return lambda: [*(torch.randn(2, HEADS, size, WIDTH) for size in sizes), index]
 
 
+def with_position(place: int, length: int = LENGTH) -> Callable[[], list[Any]]:
+    return lambda: [*caches(length=length), torch.tensor(place)]
+
+
 INSIDE: dict[str, tuple[Any, list[Callable[[], list[Any]]]]] = {
     "row_at_a_number": (row_at_a_number, [caches, lambda: caches(length=300)]),
     "last_row": (last_row, [caches, lambda: caches(length=400)]),
     "rows_at": (rows_at, [with_places(3, 500, 9), with_places(0), with_places(8, 1, length=77)]),
     "rows_at_and_returned": (rows_at_and_returned, [with_places(3, -1), with_places(0, 5)]),
     "row_at_a_size": (row_at_a_size, [lambda: [*caches(), 5], lambda: [*caches(), 200]]),
+    "row_at_a_position": (row_at_a_position, [with_position(7), with_position(-2), with_position(0, length=77)]),
     "one_of_two": (one_of_two, [with_places(3, 500), with_places(1, 0)]),
     "one_of_two_at_a_number": (one_of_two_at_a_number, [caches, lambda: caches(length=333)]),
     "half": (rows_at_and_returned, [lambda: [*caches(torch.bfloat16), torch.tensor([5])]]),

@@ -1,0 +1,104 @@
+"""Indices that are tensors of one integer: what is captured with one position is right at all of them."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from compared import Pair
+
+from kernelswarm.hardware.capture.capture import capture
+from kernelswarm.hardware.capture.indexing import scalar_tensors_as_indices
+from kernelswarm.schemas import ProblemError
+
+SHAPE = (3, 4, 5, 6)
+ITEMS: tuple[Callable[[random.Random], Any], ...] = (
+    lambda draw: torch.tensor(draw.randint(-3, 2)),
+    lambda draw: torch.tensor(draw.randint(0, 2), dtype=torch.int32),
+    lambda draw: draw.randint(0, 2),
+    lambda draw: slice(draw.choice((None, 1)), None, draw.choice((None, 2))),
+    lambda draw: None,
+    lambda draw: Ellipsis,
+    lambda draw: torch.tensor([0, 2]),
+    lambda draw: [1, 0],
+    lambda draw: torch.tensor(True),
+)
+
+
+def outcome(work: Callable[[], Any]) -> Any:
+    """What it gives, or the type of what it raises."""
+    try:
+        return work()
+    except (IndexError, RuntimeError, TypeError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_indices_mean_what_they_mean_in_pytorch(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(50):
+        index = tuple(draw.choice(ITEMS)(draw) for _ in range(draw.randint(1, 5)))
+        if index.count(Ellipsis) > 1:
+            continue
+        source, value = torch.randn(SHAPE), torch.randn(SHAPE)
+
+        def read(source: Any = source, index: Any = index) -> Any:
+            return source[index]
+
+        def written(source: Any = source, index: Any = index, value: Any = value) -> Any:
+            copy = source.clone()
+            copy[index] = value[index]
+            return copy
+
+        want = outcome(read), outcome(written)
+        with scalar_tensors_as_indices():
+            got = outcome(read), outcome(written)
+        for expected, actual in zip(want, got, strict=True):
+            if isinstance(expected, torch.Tensor):
+                assert isinstance(actual, torch.Tensor) and torch.equal(expected, actual), index
+            else:
+                assert isinstance(actual, type), index
+
+
+def decode(keys: Any, query: Any, place: Any) -> Any:
+    return F.softmax(query @ keys.transpose(-1, -2), -1)[..., place] * keys[:, place, 0]
+
+
+def table(rotations: Any, x: Any, place: Any) -> Any:
+    return x * rotations[place] + x.roll(1, -1) * rotations[place - 1]
+
+
+def with_position(*shapes: tuple[int, ...]) -> Callable[[int], list[Any]]:
+    return lambda place: [*(torch.randn(shape) for shape in shapes), torch.tensor(place)]
+
+
+READ = {
+    decode: with_position((2, 12, 8), (2, 1, 8)),
+    table: with_position((12, 64), (3, 64)),
+}
+
+
+@pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)
+def test_a_candidate_is_right_at_every_position(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    pair = Pair(function, READ[function](5), "cpp", tmp_path / "candidate.py")
+
+    for place in (0, 5, 11, -1):
+        pair.call(lambda place=place: READ[function](place))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, place: x * int(place),
+        lambda x, place: x * bool(place),
+        lambda x, place: x * 2 if place else x,
+        lambda x, place: x[: int(place)] * 2,
+    ],
+)
+def test_what_takes_its_number_out_is_refused(function: Any) -> None:
+    with pytest.raises(ProblemError, match="makes Python numbers or conditions of its tensors' values"):
+        capture(function, [torch.randn(8, 4), torch.tensor(5)])
