@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -48,8 +48,6 @@ from .machine.lease import Lease
 from .machine.reservations import MemoryReservations
 from .ordinary import Settings
 
-Check = Callable[[Verification], Awaitable[None]]
-
 
 class Device:
     """A pool's hardware on this host.
@@ -91,8 +89,8 @@ class Device:
         """The accelerator that candidates run on and whose lease is taken; None for a processor."""
         uuid = self.accelerator.uuid if self.accelerator else ""
         self._lease = Lease(pool, home, uuid)
-        capacity = capacity_of(hardware.memory_bytes, self.accelerator)
         in_use = partial(in_use_of, self.accelerator) if self.accelerator else lambda: None
+        capacity = capacity_of(hardware.memory_bytes, self.accelerator)
         reservations = MemoryReservations(pool, home, capacity, uuid, in_use)
         self.memory = ProblemMemory(reservations, self.accelerator, self._forget, in_use=in_use)
         """What the problems reserve of the device's memory."""
@@ -107,7 +105,7 @@ class Device:
         settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
         self._large: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """By problem: held while something large is done, of which the memory that the problem reserves holds one."""
-        self._finished = FinishedFiles(settings, self._launcher, self._lease, self._artifacts, self.memory, self._large)
+        self._finished = FinishedFiles(settings, self._launcher, self._lease, self.memory, self._large, self._make_room)
 
     async def __aenter__(self) -> Self:
         try:
@@ -219,11 +217,8 @@ class Device:
         self, problem: Problem, source: str, compile_report: CompileReport, check: judging.Check
     ) -> VerifyReport:
         # Before the lease: whoever times a large candidate waits for that with this in hand.
-        async with (
-            self._alone_if_large(problem) as cases,
-            self._lease.shared() as share,
-            self._launcher.getting_ready(),
-        ):
+        large = self._alone_if_large(problem)
+        async with large as cases, self._lease.shared() as share, self._launcher.getting_ready():
             seconds = self._pool.candidate_seconds
             return await judging.verify(self._launcher, cases, problem, source, compile_report, seconds, check, share)
 
@@ -334,6 +329,13 @@ class Device:
         if cases is not None:
             await cases.close()
         self.memory.release(key)
+
+    async def _make_room(self, key: str) -> None:
+        """Have a problem's own processes hand back the device's memory that they keep for later steps."""
+        for timing in self._timing.get(key, {}).values():
+            await timing.make_room()
+        if key in self._cases:
+            await self._cases[key].make_room()
 
     def _using(self, problem: Problem) -> contextlib.AbstractAsyncContextManager[None]:
         """The problem's memory, which is waited for."""

@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 
 from ..schemas import CompileReport, ContractProperty, KernelswarmError, Problem, ProblemFacts, Timing
 from .harness import shortage
@@ -30,9 +29,9 @@ class FinishedFiles:
         settings: Settings,
         launcher: Launcher,
         lease: Lease,
-        artifacts: Path,
         memory: ProblemMemory,
         large: Mapping[str, asyncio.Lock],
+        make_room: Callable[[str], Awaitable[None]],
     ) -> None:
         """Starts nothing yet.
 
@@ -40,12 +39,13 @@ class FinishedFiles:
             settings: What all ordinary processes have in common.
             launcher: Starts the suite's process.
             lease: Of the device.
-            artifacts: Folder of what was compiled.
             memory: What problems reserve of the device's memory.
             large: By problem: held while something large is done, of which the problem's memory holds one.
+            make_room: Has a problem's other processes hand back the device's memory that they keep.
         """
-        self._settings, self._launcher, self._lease, self._artifacts = settings, launcher, lease, artifacts
-        self._memory, self._large = memory, large
+        self._settings, self._launcher, self._lease = settings, launcher, lease
+        self._artifacts = settings.home / "artifacts"
+        self._memory, self._large, self._make_room = memory, large, make_room
         self.hosts: dict[str, OrdinaryHosts] = {}
         """By the digests of the problems for which processes may be kept warm."""
         self._getting_ready: dict[str, list[asyncio.Task[None]]] = defaultdict(list)
@@ -81,7 +81,7 @@ class FinishedFiles:
                 return None, str(missing)
 
         async with self._room(problem, facts):
-            return await self._memory.unless_short(problem, timed, shortage.missing)
+            return await self._memory.unless_short(problem, timed, shortage.missing, self._make_room)
 
     async def contract(
         self, source: str, problem: Problem | None, facts: ProblemFacts | None
@@ -96,7 +96,7 @@ class FinishedFiles:
         if problem is None:
             return await checked()
         async with self._room(problem, facts):
-            return await self._memory.unless_short(problem, checked, shortage.properties)
+            return await self._memory.unless_short(problem, checked, shortage.properties, self._make_room)
 
     async def forget(self, problem: str) -> None:
         """End the processes of the problem of this digest."""

@@ -148,12 +148,19 @@ class ProblemMemory:
         async with self._reserving(problem, self.reservations.capacity):
             yield
 
-    async def unless_short(self, problem: Problem, attempt: Callable[[], Awaitable[T]], reason: Reason[T]) -> T:
+    async def unless_short(
+        self,
+        problem: Problem,
+        attempt: Callable[[], Awaitable[T]],
+        reason: Reason[T],
+        make_room: Callable[[str], Awaitable[None]] | None = None,
+    ) -> T:
         """What ``attempt`` comes to; where an accelerator's memory ran out, it is done once more with all of it.
 
         What is done once more waits for its like, too: the steps of one problem may have been too many for the memory.
         Afterwards the problem keeps what was seen to be in use, with a margin, and others have the rest.
-        ``reason`` says what went wrong. For a problem that is in use; not to be asked for while the lease is held.
+        ``reason`` says what went wrong; ``make_room`` has the problem's other processes, by its sha256, hand back what
+        they keep. For a problem that is in use; not to be asked for while the lease is held.
         """
         result = await attempt()
         if self._accelerator is None or not ran_out_of_memory(reason(result)):
@@ -165,6 +172,8 @@ class ProblemMemory:
             await self._have_all(problem)
             peak = PeakUse(self._in_use)
             async with self._repeating[key], peak.observing():
+                if make_room is not None:
+                    await make_room(key)
                 result = await attempt()
             # What all of the memory is too little for says nothing of the problem's other steps.
             if not ran_out_of_memory(reason(result)):

@@ -93,11 +93,15 @@ class ReferenceProcess:
 
     async def close(self) -> None:
         """End the process and forget the cases."""
+        await self.make_room()
+        # The system frees half a gigabyte of input sets within the call that closes their file.
+        await asyncio.to_thread(self._forget)
+
+    async def make_room(self) -> None:
+        """End the process, which keeps what is expected of its cases; the next question starts another one."""
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.kill()
-        # The system frees half a gigabyte of input sets within the call that closes their file.
-        await asyncio.to_thread(self._forget)
 
     async def shapes(self) -> list[str]:
         """Names of the problem's shapes, the timed ones first."""
@@ -137,9 +141,8 @@ class ReferenceProcess:
             decided = [case for cases in own.values() for case in cases] + await self.cases_in_a_row()
             passing = set.intersection(*(set(case.passing) for case in decided))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
-            calls = {
-                shape: own[shape][0].inputs.size + own[shape][0].returned_bytes for shape in await self.timed_shapes()
-            }
+            timed = await self.timed_shapes()
+            calls = {shape: own[shape][0].inputs.size + own[shape][0].returned_bytes for shape in timed}
             for shape, variant in planned(sizes, calls, decided=not passing and not self._is_undecided):
                 self._add(shape, variant)
         for number in self._derived:
@@ -356,8 +359,7 @@ class ReferenceProcess:
     async def _ready(self) -> Worker:
         async with self._guard:
             if self._worker is None or not self._worker.alive:
-                if self._worker is not None:
-                    await self._worker.kill()
+                await self.make_room()
                 self._oracles.clear()
                 worker = await self._launcher.spawn("reference", memory_bytes=self._launcher.reference_memory)
                 try:
@@ -391,9 +393,7 @@ class ReferenceProcess:
     def _forget(self) -> None:
         for timed in self._timed.values():
             timed.close()
-        for case in self._cases.values():
-            if not case.refused:
-                os.close(case.file)
+        wire.close_all([case.file for case in self._cases.values() if not case.refused])
         self._cases.clear()
         if self.setup_file is not None:
             os.close(self.setup_file)

@@ -78,6 +78,21 @@ async def test_what_ran_out_of_memory_beside_neighbours_is_done_once_more_alone(
     await memory.close()
 
 
+async def test_the_problems_own_processes_make_room_for_what_is_done_once_more(tmp_path):
+    memory, made = memory_of(tmp_path), []
+
+    async def make_room(key: str) -> None:
+        made.append((key, list(steps.reserved)))
+
+    steps = Steps(memory, "fine", SHORT, "fine")
+    async with memory.using(A, FACTS):
+        await memory.unless_short(A, steps.attempt, str, make_room)
+        assert not made
+        assert await memory.unless_short(A, steps.attempt, str, make_room) == "fine"
+    assert made == [("a", [[ESTIMATE], [ESTIMATE]])]
+    await memory.close()
+
+
 @pytest.mark.parametrize(
     ("peak", "demand"),
     [(20 * GIB, 25 * GIB), (None, 2 * ESTIMATE), (GIB, int(1.25 * ESTIMATE)), (79 * GIB, CAPACITY)],

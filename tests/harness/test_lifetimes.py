@@ -59,13 +59,20 @@ async def test_kill_9_of_the_supervisor_leaves_nothing(tmp_path: Path) -> None:
         assert ended, "a child outlived its supervisor"
 
 
-async def test_a_reference_that_was_killed_is_replaced_with_the_same_cases(device: Device, problem: Problem) -> None:
+@pytest.mark.parametrize("how", ["killed", "making room"])
+async def test_a_reference_that_ended_is_replaced_with_the_same_cases(
+    device: Device, problem: Problem, how: str
+) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
     before = await device.verify(problem, RIGHT, report)
     worker = device._cases[problem.sha256]._worker
     assert worker is not None
 
-    os.kill(worker.pid, signal.SIGKILL)
+    if how == "killed":
+        os.kill(worker.pid, signal.SIGKILL)
+    else:
+        await device._make_room(problem.sha256)
+        assert not worker.alive
     after = await device.verify(problem, RIGHT, report)
 
     assert after.verdict is Verdict.correct, after.evidence
