@@ -50,8 +50,8 @@ class Recorder(Protocol):
             CannotRecord: that is impossible.
         """
 
-    def elapsed_ns(self, recording: Recording, times: int) -> int:
-        """What so many replays in a row take; waits for them."""
+    def elapsed_ns(self, recording: Recording, times: int, before: Recording | None = None) -> int:
+        """What so many replays take; waits for them. ``before`` each of them another one is replayed, uncounted."""
 
 
 class CudaRecording:
@@ -93,15 +93,20 @@ class CudaRecorder:
             raise CannotRecord(f"{type(error).__name__}: {error}".splitlines()[0][:300]) from None
         return CudaRecording(graph, outputs)
 
-    def elapsed_ns(self, recording: Recording, times: int) -> int:
+    def elapsed_ns(self, recording: Recording, times: int, before: Recording | None = None) -> int:
         """By the device's events."""
-        before, after = _Event(enable_timing=True), _Event(enable_timing=True)
-        _record(before)
-        for _ in range(times):
-            recording.replay()
-        _record(after)
+        # Where nothing comes between, one interval holds all of them.
+        intervals = times if before is not None else 1
+        events = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in range(intervals)]
+        for begin, end in events:
+            if before is not None:
+                before.replay()
+            _record(begin)
+            for _ in range(times // intervals):
+                recording.replay()
+            _record(end)
         _synchronize(self._device)
-        return int(_elapsed_time(before, after) * 1e6)
+        return int(sum(_elapsed_time(begin, end) for begin, end in events) * 1e6)
 
 
 def _refuse_other_nodes(graph: int) -> None:

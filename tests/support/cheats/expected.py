@@ -72,6 +72,8 @@ class Expected:
     """Layer of isolation that it takes."""
     may_win: bool = True
     """Whether it may be counted as faster where it is correct: what is right, and lies about its time, may not."""
+    like: str = ""
+    """Kernel of the suite that does the same honestly: where it is correct, it is no faster than that."""
 
     @property
     def refused_when_checked(self) -> bool:
@@ -88,9 +90,10 @@ def is_(
     says: str = "",
     needs: str = "",
     may_win: bool = True,
+    like: str = "",
 ) -> Expected:
     """``by``: by default what gives the first verdict."""
-    return Expected(frozenset(verdicts), naive, by or BY_VERDICT[verdicts[0]], timed, free, says, needs, may_win)
+    return Expected(frozenset(verdicts), naive, by or BY_VERDICT[verdicts[0]], timed, free, says, needs, may_win, like)
 
 
 def unseen(*verdicts: str, by: Guarantee | None = None, timed: bool = True, says: str = "") -> Expected:

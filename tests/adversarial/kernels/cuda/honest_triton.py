@@ -12,6 +12,11 @@ TRITON_LAUNCHES = [
     },
     {
         "kernel": "rows",
+        "arguments": {"x": "*fp32", "w": "*fp32", "out": "*fp32", "columns": 2048, "BLOCK": 2048},
+        "options": {"num_warps": 8},
+    },
+    {
+        "kernel": "rows",
         "arguments": {"x": "*fp32", "w": "*fp32", "out": "*fp32", "columns": 1000, "BLOCK": 1024},
         "options": {"num_warps": 8},
     },
@@ -31,5 +36,6 @@ def rows(x, w, out, columns, BLOCK: tl.constexpr):
 def kernel(x, w):
     x, w = x.contiguous(), w.contiguous()
     out = torch.empty_like(x)
-    rows[(x.shape[0],)](x, w, out, x.shape[1], BLOCK=4096 if x.shape[1] > 1024 else 1024, num_warps=8)
+    block = 4096 if x.shape[1] > 2048 else 2048 if x.shape[1] > 1024 else 1024
+    rows[(x.shape[0],)](x, w, out, x.shape[1], BLOCK=block, num_warps=8)
     return out
