@@ -120,7 +120,9 @@ def shortened(text: str) -> str:
         part = f"{name}[{first}:{last + 1}]"
         return f"*{part}" if ways == {1} else f"*{part}[::-1]"
 
-    return re.sub(r"\b(\w+_steps)\[\d+\](?:, \1\[\d+\])+", run, text)
+    short = re.sub(r"\b(\w+_steps)\[\d+\](?:, \1\[\d+\])+", run, text)
+    # A tuple of nothing else needs a comma; a call may have one.
+    return re.sub(r"\((\*\w+_steps\[\d+:\d+\](?:\[::-1\])?)\)", r"(\1,)", short)
 
 
 class _Rolling:

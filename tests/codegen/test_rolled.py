@@ -40,12 +40,23 @@ def backwards(x: Any) -> Any:
     return torch.stack(out, 1)
 
 
+def apart(x: Any) -> Any:
+    """Nothing but steps is returned."""
+    return x.unbind(1)
+
+
+def apart_and_backwards(x: Any) -> Any:
+    return tuple(part.exp() for part in x.unbind(1))[::-1]
+
+
 @pytest.mark.parametrize(
     ("target", "steps"),
     [
         pytest.param(Gated(), 20, marks=pytest.mark.thorough, id="gru"),
         pytest.param(two_back, 20, id="two_back"),
         pytest.param(backwards, 16, id="backwards"),
+        pytest.param(apart, 16, id="apart"),
+        pytest.param(apart_and_backwards, 16, id="apart_and_backwards"),
     ],
 )
 def test_steps_are_loops_and_mean_the_same(target: Any, steps: int, tmp_path: Path) -> None:
