@@ -72,6 +72,9 @@ _HELD_AT_ONCE, HELD_ELEMENTS = 1 << 14, 1 << 17
 """Elements of the longer ones that a program holds, and of any that it may be asked to hold at other sizes."""
 BUSY = 4
 """Programs that keep a multiprocessor busy."""
+LONG_ROW = 1 << 15
+"""Elements from which on a channel's places in one image are summed before the images: as rows, not as columns. Of
+64 images of 512 x 512 that takes 3.6 % less, of four of 256 x 256 7 %; of 128 of 64 x 64 8 % more (H200)."""
 _WORTH_KEEPING = 4
 """Instructions from which on what is the same for all elements of a row is read from memory instead."""
 
@@ -161,7 +164,10 @@ def _without_full(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
 
 def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer]) -> list[Tile]:
     if _is_interleaved(kernel):
-        return _by_columns(kernel, sizes, settings, scratch)
+        # A batch norm's channel: the images above each other, as columns, or every image's places, as rows.
+        last = len(kernel.dims) - 1
+        along = sizes.of(kernel.dims[last]) >= LONG_ROW
+        return _in_two(kernel, sizes, settings, scratch, lambda d: (d == last) is along)
     count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
     length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
     columns = is_columns(kernel)
@@ -217,23 +223,26 @@ def _is_interleaved(kernel: Kernel) -> bool:
     return len(kernel.inner) > 1 and last in kernel.inner and last - 1 in kernel.outer
 
 
-def _by_columns(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer]) -> list[Tile]:
-    """Pass by pass: every channel of a group by itself, as columns along memory, then the groups."""
+def _in_two(
+    kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer], is_first: Callable[[int], bool]
+) -> list[Tile]:
+    """Pass by pass: over the reduced dimensions that ``is_first`` names, then over the others."""
     tiles: list[Tile] = []
     for pass_kernel in _by_pass(kernel, scratch, settings):
         if pass_kernel.reduced is None:
             tiles.append(_tile(collapse(in_store_order(pass_kernel, sizes.of))))
             continue
-        last = len(kernel.dims) - 1
-        inner = frozenset(pass_kernel.inner) - {last}
+        inner = frozenset(filter(is_first, pass_kernel.inner))
         count = product(pass_kernel.dims[d] for d in sorted(inner))
         own = about_own_means(pass_kernel, pass_kernel.accumulations, count)
         named = replace(pass_kernel, name=f"{pass_kernel.name}_column", accumulations=own)
         first = _tile(replace(named, reduced=inner, stores={}))
-        names = {f"i{d}": variable(f"i{place}") for place, d in enumerate(pass_kernel.outer)}
+        places = {d: place for place, d in enumerate(first.outer)}
+        names = {f"i{d}": variable(f"i{places[d]}") for d in pass_kernel.outer}
         kept = replace(pass_kernel, stores={n: _moved(s, names) for n, s in pass_kernel.stores.items()})
         dims = tuple(first.dims[d] for d in first.outer)
-        both = _together(kept, first, dims, frozenset({len(dims) - 1}), scratch, count, "column")
+        rest = frozenset(places[d] for d in pass_kernel.inner if d not in inner)
+        both = _together(kept, first, dims, rest, scratch, count, "column")
         tiles += [*_cut(first, sizes, settings, scratch), both]
     return tiles
 

@@ -46,6 +46,7 @@ def test_pools_are_read_tap_by_tap_and_fuse_with_what_follows(target, arguments,
         ("avg_pool2d.default", ((2, 2), (2, 2), (1, 1), False, False)),
         ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), True)),
         ("max_pool2d.default", ((9, 9), (2, 2))),
+        ("avg_pool2d.default", ((11, 11), (11, 11))),
     ],
 )
 def test_other_pools_are_left_to_pytorch(target, arguments):
