@@ -248,6 +248,8 @@ MODULES = {
     "sequential": (SEQUENTIAL, _rows(8, 5, 9)),
     "batch_norm_1d_train": (nn.BatchNorm1d(8).train(), _rows(8, 5, 9)),
     "batch_norm_2d_train": (nn.BatchNorm2d(8).train(), _images((3, 6), (2, 5))),
+    # So many places that they are summed image by image.
+    "batch_norm_large_images": (nn.BatchNorm2d(8).train(), _images((3, 182), (2, 182))),
     "batch_norm_cumulative": (
         nn.Sequential(nn.BatchNorm2d(8, momentum=None), nn.ReLU(), nn.BatchNorm2d(8, momentum=None, affine=False)),
         _images((3, 6), (2, 5)),
@@ -291,6 +293,7 @@ MODULES = {
 WRITES = {
     "batch_norm_1d_train": {"running_mean", "running_var", "num_batches_tracked"},
     "batch_norm_2d_train": {"running_mean", "running_var", "num_batches_tracked"},
+    "batch_norm_large_images": {"running_mean", "running_var", "num_batches_tracked"},
     "batch_norm_cumulative": {
         f"{n}.{b}" for n in (0, 2) for b in ("running_mean", "running_var", "num_batches_tracked")
     },
@@ -312,5 +315,5 @@ WRITES = {
 """What a call of each leaves changed; of the others, nothing."""
 TRITON = ("batch_norm_1d_train", "batch_norm_cumulative", "average", "exchanged", "returns_what_it_keeps", "adam",
           "writes_a_view", "structured", "written_steps", "written_parts", "basic_block_train", "depthwise_train",
-          "attributes", "closure", "pools_after_convolutions")  # fmt: skip
+          "attributes", "closure", "pools_after_convolutions", "batch_norm_large_images")  # fmt: skip
 """Those whose Triton files are run in Triton's interpreter; convolutions are the library's, with channels last."""
