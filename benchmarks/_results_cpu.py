@@ -94,11 +94,17 @@ def demo_row(demo: Record) -> list[str]:
 
 
 RETIMINGS = (("retiming.json", ""), ("retiming_h200.json", "NVIDIA H200"))
+HONEST = (
+    ("honest.json", "honest kernels convicted"),
+    ("honest_intel.json", "the same by a newer judge, eight at a time beside other work"),
+    ("honest_busy.json", "the same, one of two cores kept busy"),
+)
 
 
 def judge(folder: Path) -> str:
     """How often the judge agrees with itself."""
-    agreement, honest = load_json(folder, "agreement.json"), load_json(folder, "honest.json")
+    agreement = load_json(folder, "agreement.json")
+    honest = [(load_json(folder, name), name, question) for name, question in HONEST]
     timed = [(load_json(folder, name), name, device) for name, device in RETIMINGS]
     header = ("question", "cases", "result")
     winners = sum(not each["near_miss"] for each in agreement["kernels"])
@@ -109,11 +115,10 @@ def judge(folder: Path) -> str:
             f"{agreement['evaluations']:,} evaluations",
             f"{agreement['agree_of_1000']:,.0f} of 1,000",
         ],
-        [
-            "honest kernels convicted",
-            f"{honest['evaluations']:,} evaluations",
-            f"{honest['convicted_of_1000']:.0f} of 1,000",
-        ],
+        *(
+            [question, f"{record['evaluations']:,} evaluations", f"{record['convicted_of_1000']:.0f} of 1,000"]
+            for record, _, question in honest
+        ),
         *(retiming_row(record, device) for record, _, device in timed),
     ]
     return section(
@@ -125,7 +130,11 @@ run. [Intervals](judge/intervals.md) has the details.
         bullets(
             *(
                 run_line(record, name, device)
-                for record, name, device in ((agreement, "agreement.json", ""), (honest, "honest.json", ""), *timed)
+                for record, name, device in (
+                    (agreement, "agreement.json", ""),
+                    *((record, name, "") for record, name, _ in honest),
+                    *timed,
+                )
             )
         ),
         table(header, rows),
