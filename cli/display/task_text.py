@@ -103,7 +103,8 @@ def _answer(answer: NodeAnswer) -> Iterator[str]:
     if answer.speedup:
         against = NAMES.get(answer.against, answer.against)
         doubts = f", {answer.doubts}" if answer.doubts else ""
-        yield f"speedup   {answer.speedup.in_words} against {against}{doubts}  ({times_text(answer.times_ms)})"
+        times = times_text(answer.times_ms, answer.timed_shapes)
+        yield f"speedup   {answer.speedup.in_words} against {against}{doubts}  ({times})"
     yield from _evidence(answer)
     for finding in answer.findings:
         yield f"finding   {finding.name} {finding.value}: {finding.meaning}"

@@ -78,6 +78,8 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     """Its baseline: the fastest there."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, from one interleaved run."""
+    timed_shapes: int = 1
+    """Where there are several, ``times_ms`` are weighted geometric means over them."""
     roofline_fraction: float | None = None
     bottleneck: str = ""
     findings: tuple[Finding, ...] = ()

@@ -85,6 +85,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         against=diagnosis.against if diagnosis else "",
         **_beside(graph, diagnosis),
         times_ms=dict(timing.median_ms) if timing else {},
+        timed_shapes=max(1, len(timing.shapes)) if timing else 1,
         roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
         bottleneck=diagnosis.bottleneck if diagnosis else "",
         findings=_findings(diagnosis.evidence) if diagnosis else (),

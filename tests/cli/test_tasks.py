@@ -29,6 +29,7 @@ from kernelswarm.schemas import (
     NodePlanned,
     ProfileReport,
     SessionClosed,
+    ShapeTiming,
     StopRequested,
     SynthesisFailed,
     Verdict,
@@ -258,6 +259,19 @@ def test_what_speaks_against_a_speedup_stands_beside_it(graph: SearchGraph, caps
 
     graph.nodes["n001"].confirmation_diagnosis = graph.nodes["n001"].diagnosis
     assert not views.leaderboard(graph).places[0].doubts, "it was timed again"
+
+
+def test_times_over_several_shapes_are_said_to_be_means(graph: SearchGraph, capsys: pytest.CaptureFixture[str]) -> None:
+    at_each = given.against_all(1.0, eager=1.4)
+    shapes = tuple(ShapeTiming(shape=name, weight=1.0, timing=at_each) for name in ("short", "long"))
+    timing = msgspec.structs.replace(at_each, shapes=shapes)
+    event = CandidateProfiled(report=ProfileReport(verdict=Verdict.correct, isolation="x", timing=timing))
+    graph.apply(given.envelope_of(event, node="n001", index=9), event)
+
+    task_text.print_answer(answer := verdicts.node_answer(graph, "n001"))
+
+    assert answer.timed_shapes == 2
+    assert "geometric mean of 2 shapes" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
