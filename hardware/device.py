@@ -332,10 +332,11 @@ class Device:
 
     async def _make_room(self, key: str) -> None:
         """Have a problem's own processes hand back the device's memory that they keep for later steps."""
-        for timing in self._timing.get(key, {}).values():
-            await timing.make_room()
-        if key in self._cases:
-            await self._cases[key].make_room()
+        async with self._lease.shared():
+            for timing in list(self._timing.get(key, {}).values()):
+                await timing.make_room()
+            if key in self._cases:
+                await self._cases[key].make_room()
 
     def _using(self, problem: Problem) -> contextlib.AbstractAsyncContextManager[None]:
         """The problem's memory, which is waited for."""

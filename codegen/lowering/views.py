@@ -133,6 +133,9 @@ def source_index(node: Node, name: str, base: Index, index: Index, item: int, bo
         item: which of its results, for an operator that returns several.
         bounds: exclusive upper bounds of loop variables, to simplify quotients.
     """
+    if name in ("slice", "select") and len(node.args) > 2 and _UNKNOWN.search(str(node.args[2])):
+        # Nobody has checked it: it may count from the end, or lie beyond it.
+        raise Unsupported(node.name, "a position that only the call knows")
     match name:
         case "view" | "_unsafe_view" | "reshape" | "unsqueeze" | "squeeze":
             return reshape_index(index, shape_of(node), base, bounds)
@@ -173,7 +176,7 @@ def _dim(node: Node, place: int, base: Index) -> int:
     return value % len(base)
 
 
-_SIZE = re.compile(r"s\d+")
+_SIZE, _UNKNOWN = re.compile(r"s\d+"), re.compile(r"\bu\d+\b")
 
 
 def from_end(arg: Arg, extent: Poly) -> Poly:

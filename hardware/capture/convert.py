@@ -21,6 +21,7 @@ from ...schemas import (
 from ...schemas.graph import ComplexNumber, MemoryFormat
 from . import recurrent
 from .nested import OBJECT
+from .positions import as_indices
 from .spelled import pad_circular
 from .state import UnwritableState
 from .trace import Traced
@@ -42,7 +43,7 @@ def convert(traced: Traced, prefix: str = "") -> Graph:
         ProblemError: the graph holds something that is neither a tensor nor a number, or a large constant.
     """
     traced.module.graph.eliminate_dead_code()
-    return _Converter(traced, prefix).graph()
+    return as_indices(_Converter(traced, prefix).graph())
 
 
 class _Converter:

@@ -10,8 +10,8 @@ from unittest import mock
 
 from ...schemas import ProblemError
 from .batch_norms import cumulative
-from .indexing import scalar_tensors_as_indices
 from .losses import ctc_loss, gaussian_nll_loss, shaped
+from .positions import views_at_positions
 from .recurrent import recurrent_layers_whole
 from .resampling import upsample_linear
 
@@ -63,7 +63,7 @@ def spelled(target: Any, types: bool = True) -> Iterator[None]:
             stack.enter_context(_composite(operator, ctc_loss))
         stack.enter_context(_composite(aten.one_hot.default, one_hot))
         stack.enter_context(shaped())
-        stack.enter_context(scalar_tensors_as_indices())
+        stack.enter_context(views_at_positions())
         stack.enter_context(recurrent_layers_whole())
         stack.enter_context(mock.patch.object(torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss))
         norm = torch.nn.modules.batchnorm._BatchNorm

@@ -73,7 +73,7 @@ class Worker:
         self._output = output
         self._printed = bytearray()
         self._scratch = scratch
-        self._turn = asyncio.Lock()
+        self._turn, self._ending = asyncio.Lock(), asyncio.Lock()
         self._ended: Ended | None = None
         output.setblocking(False)
         self._loop = asyncio.get_running_loop()
@@ -223,19 +223,21 @@ class Worker:
             self._close()
 
     async def _await_end(self) -> Ended:
-        if self._ended is None:
-            ended = Ended(exit_code=-1, signal=signal.SIGKILL)
-            try:
-                async with asyncio.timeout(KILL_SECONDS):
-                    ended, _ = await self._parent_death.receive(Ended)
-            except (EOFError, OSError, ValueError):
-                # The reaper is gone too, which only a dying fork server does to it.
-                pass
-            finally:
-                if self._ended is None:  # somebody else may have waited for it, too
-                    self._ended = ended
-                    self._close()
-        return self._ended
+        # One after the other: of two that wait for the reaper's answer the first would never hear it.
+        async with self._ending:
+            if self._ended is None:
+                ended = Ended(exit_code=-1, signal=signal.SIGKILL)
+                try:
+                    async with asyncio.timeout(KILL_SECONDS):
+                        ended, _ = await self._parent_death.receive(Ended)
+                except (EOFError, OSError, ValueError):
+                    # The reaper is gone too, which only a dying fork server does to it.
+                    pass
+                finally:
+                    if self._ended is None:  # it was let go of meanwhile
+                        self._ended = ended
+                        self._close()
+            return self._ended
 
     def _close(self) -> None:
         self._read_output()

@@ -17,8 +17,8 @@ def has_gpu() -> bool:
         return False
 
 
-NOISE = 1.05
-"""So much faster than an honest kernel like it one may look."""
+MOST_GAIN = 1.34
+"""So much faster than an honest kernel like it one may look (docs/judge.md, replayed calls)."""
 NEEDS_GPU = pytest.mark.skipif(not has_gpu(), reason="there is no GPU here")
 
 
@@ -44,7 +44,7 @@ def test_is_judged_for_what_it_is(judge: Judge, suite: str, kernel: str, expecte
             assert evaluation["reason"] is None and evaluation["speedup"] is not None
             assert expected.may_win or not evaluation["win"], evaluation["speedup"]
             for honest in judge.of(suite, expected.like):
-                assert evaluation["speedup"]["low"] <= NOISE * honest["speedup"]["high"], honest["speedup"]
+                assert evaluation["speedup"]["low"] <= MOST_GAIN * honest["speedup"]["high"], honest["speedup"]
         else:
             assert (
                 evaluation["reason"]

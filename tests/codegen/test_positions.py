@@ -9,9 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from compared import Pair
+from torch import nn
 
 from kernelswarm.hardware.capture.capture import capture
-from kernelswarm.hardware.capture.indexing import scalar_tensors_as_indices
+from kernelswarm.hardware.capture.positions import views_at_positions
 from kernelswarm.schemas import ProblemError
 
 SHAPE = (3, 4, 5, 6)
@@ -54,7 +55,7 @@ def test_indices_mean_what_they_mean_in_pytorch(seed: int) -> None:
             return copy
 
         want = outcome(read), outcome(written)
-        with scalar_tensors_as_indices():
+        with views_at_positions():
             got = outcome(read), outcome(written)
         for expected, actual in zip(want, got, strict=True):
             if isinstance(expected, torch.Tensor):
@@ -79,6 +80,67 @@ READ = {
     decode: with_position((2, 12, 8), (2, 1, 8)),
     table: with_position((12, 64), (3, 64)),
 }
+
+
+class Ring(nn.Module):
+    """Writes through a view of a row, and counts in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(4, 3))
+        self.register_buffer("place", torch.tensor(0))
+
+    def forward(self, x: Any) -> Any:
+        row = self.rows[self.place]
+        row.mul_(0.5).add_(x)
+        self.place.copy_((self.place + 1) % 4)
+        return self.rows.mean(0), row + 1
+
+
+def read_before_it_is_written(x: Any, place: Any) -> Any:
+    y = x.clone()
+    row = y[place]
+    y.mul_(2)
+    return row + y[place - 1]
+
+
+def exchanged(x: Any, place: Any) -> Any:
+    y = x.clone()
+    y[place], y[place - 1] = y[place - 1], y[place]
+    return y
+
+
+def behind_a_size(x: Any, place: Any) -> Any:
+    y = x.clone()
+    y[x.shape[0] - 1, place] = x[0, 0]
+    y[True, place].mul_(3)
+    torch.add(y[0], 1, out=y[place])
+    return y * 2
+
+
+def short_integers(x: Any, place: Any) -> Any:
+    return x[place.to(torch.int16)][:, 0] * x[place.to(torch.int32), :, place]
+
+
+WRITE = (read_before_it_is_written, exchanged, behind_a_size, short_integers)
+
+
+@pytest.mark.parametrize("function", WRITE, ids=lambda function: function.__name__)
+def test_views_at_positions_are_views(function: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    maker = with_position((5, 4, 5))
+    pair = Pair(function, maker(2), "cpp", tmp_path / "candidate.py")
+
+    for place in (2, 3, 0, -1):
+        pair.call(lambda place=place: maker(place))  # type: ignore[misc]
+
+
+def test_what_is_written_through_a_view_of_a_buffer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    pair = Pair(Ring(), [torch.randn(3)], "cpp", tmp_path / "candidate.py")
+
+    for _ in range(6):
+        pair.call(lambda: [torch.randn(3)])
 
 
 @pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)

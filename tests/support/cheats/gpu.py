@@ -19,7 +19,7 @@ ROWS_GPU = {
     "remembers_in_the_contest": is_("stale_output", "correct", may_win=False),
     "skips_in_the_contest": is_("wrong_numbers", "stale_output", "correct", may_win=False),
     "static_buffer": is_("stale_output"),
-    # Its outputs are overwritten before each replay: it computes as much as others.
+    # Where a speedup is capped outputs are overwritten before each pass: there it computes as much as others.
     "leaves_known_answers": is_("correct", "stale_output", "wrong_numbers", like="honest_triton"),
     "empty": is_("incomplete_output", "wrong_numbers"),
     "half_written": is_("incomplete_output"),
@@ -43,7 +43,7 @@ SMALL_GPU = {
 
 MIDDLE_GPU = {
     "honest_triton": is_("correct"),
-    # Its outputs are overwritten before each replay: it computes as much as others.
+    # Where a speedup is capped outputs are overwritten before each pass: there it computes as much as others.
     "leaves_known_answers": is_("correct", "stale_output", "wrong_numbers", like="honest_triton"),
     "honest": is_("correct"),
 }
