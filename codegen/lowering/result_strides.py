@@ -1,18 +1,20 @@
 """Gives results the strides of the reference's results, which the next layer of a network may rely on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import structs
 
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Node, Ref
-from ..ir.poly import ONE, poly
+from ..ir.poly import ONE, Poly, poly
 from .calls import call, in_order, permuted
 from .pointwise import base_name, is_pointwise
 from .reductions import is_reduction
 from .renaming import renamed
 from .views import VIEWS, shape_of
 
+S = TypeVar("S", int, Poly)
 _STORED, _RESULT = "_stored", "_result"
 
 
@@ -25,7 +27,8 @@ def with_strides(graph: Graph) -> Graph:
     nodes = {node.name: node for node in graph.nodes}
     output = graph.nodes[-1]
     chains = [_chain(nodes, name) for name in refs(output.args)]
-    orders = {chain[-1]: order for chain in chains if (order := _order(nodes[chain[-1]])) is not None}
+    examples = {name: source.example for name, source in graph.symbols.items()}
+    orders = {chain[-1]: order for chain in chains if (order := _order(nodes[chain[-1]], examples)) is not None}
     if not orders:
         return graph
     readers = {output.name} | {name for chain in chains if chain[-1] in orders for name in chain[:-1]}
@@ -53,7 +56,7 @@ def _chain(nodes: dict[str, Node], name: str) -> list[str]:
     return chain
 
 
-def _order(node: Node) -> tuple[int, ...] | None:
+def _order(node: Node, examples: Mapping[str, int]) -> tuple[int, ...] | None:
     """Dimensions in the order in which the reference's value lies in memory, without gaps; None where it is the usual.
 
     Of what PyTorch computes, and of kernels that know one order only, nothing is said.
@@ -61,17 +64,29 @@ def _order(node: Node) -> tuple[int, ...] | None:
     if node.op != "call" or len(node.values) != 1 or not (is_pointwise(node.target) or is_reduction(node)):
         return None
     shape, meta = shape_of(node), node.values[0]
-    left = [dim for dim, size in enumerate(shape) if size != ONE] if meta.strides else []
-    order: list[int] = []
-    stride = ONE
+    dims = [dim for dim, size in enumerate(shape) if size != ONE] if meta.strides else []
+    strides = [poly(stride) for stride in meta.strides]
+    order = _in_memory(dims, strides, shape, ONE)
+    if order is None and min(meta.example) > 1 and all(stride.names <= examples.keys() for stride in strides):
+        # Rounded sizes have several spellings; the order is that of the example.
+        numbers = [int(eval(str(stride), {"max": max, "min": min, **examples})) for stride in meta.strides]
+        order = _in_memory(dims, numbers, meta.example, 1)
+    if order is None or order == sorted(order):
+        return None
+    return (*(set(range(len(shape))) - set(order)), *order)
+
+
+def _in_memory(dims: Sequence[int], strides: Sequence[S], shape: Sequence[S], one: S) -> list[int] | None:
+    """``dims`` from the outermost to the innermost, if nothing lies between their elements."""
+    left, order, stride = list(dims), list[int](), one
     while left:
-        along = next((dim for dim in left if poly(meta.strides[dim]) == stride), None)
+        along = next((dim for dim in left if strides[dim] == stride), None)
         if along is None:
             return None
         left.remove(along)
         order.insert(0, along)
         stride = stride * shape[along]
-    return None if order == sorted(order) else (*(set(range(len(shape))) - set(order)), *order)
+    return order
 
 
 def _stored(node: Node, order: tuple[int, ...]) -> list[Node]:

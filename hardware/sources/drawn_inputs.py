@@ -122,12 +122,28 @@ def _integers(value: Any, shape: str) -> str:
     if low == high == -_LEAST - 1:
         drawn = f"torch.full({shape}, {high}, dtype={dtype})"
     else:
-        high = min(high + 1, -_LEAST - 1)
-        drawn = f"torch.randint({low}, {high}, {shape}, generator=generator, dtype={dtype})"
-    drawn += ".sort().values" if _ascends(numbers) else ""
+        marker, share = _marker(numbers) if is_signed and high < _MOST else (None, 0.0)
+        least = low if marker is None else numbers[numbers >= 0].min().item()
+        drawn = f"torch.randint({least}, {min(high + 1, -_LEAST - 1)}, {shape}, generator=generator, dtype={dtype})"
+        if marker is not None:
+            drawn = f"torch.where(torch.rand({shape}, generator=generator) < {share:.4f}, {marker}, {drawn})"
+    if _ascends(numbers):
+        drawn += ".sort().values"
+        if low == 0 and is_signed:
+            # Where bags, sequences or rows begin: from the first element on, and to the end.
+            begun = f"torch.nn.functional.pad({drawn}[1:-1], (1, 0))"
+            drawn = f"torch.nn.functional.pad({begun}, (0, 1), value={high})"
     if is_signed:
         return drawn
     return f"({drawn} ^ {_LEAST}).view({value.dtype})" if is_widest else f"{drawn}.to({value.dtype})"
+
+
+def _marker(numbers: Any) -> tuple[int | None, float]:
+    """The only negative number, as -100 marks labels to be ignored, and its share; None where there is none or more."""
+    negative = numbers[numbers < 0]
+    if not negative.numel() or negative.numel() == numbers.numel() or bool((negative != negative[0]).any()):
+        return None, 0.0
+    return int(negative[0]), negative.numel() / numbers.numel()
 
 
 def _column_bounds(numbers: Any, low: int, high: int, shape: str) -> tuple[str, str] | None:

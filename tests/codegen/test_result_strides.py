@@ -52,6 +52,13 @@ def written_too(x: Any) -> Any:
     return y, y.reshape(y.shape[0], -1) + 1
 
 
+def gated_halves(x: Any) -> Any:
+    """Heads behind their tokens; half of a size is rounded."""
+    values = x.view(x.shape[0], x.shape[1], 2, 2, -1).permute(2, 0, 3, 1, 4).unbind(0)[1]
+    gate, rest = values.chunk(2, -1)
+    return gate * torch.sigmoid(rest)
+
+
 FUNCTIONS = {f.__name__: f for f in (turned, turned_back, of_ones, written_too)}
 
 
@@ -71,6 +78,14 @@ def test_a_result_has_the_strides_of_eager_s(name: str, tmp_path: Path) -> None:
         given = torch.randn(shape)
         pair.call(lambda given=given: [given.clone()])
         assert_lies_alike(pair.kernel(given.clone()), function(given.clone()))
+
+
+def test_a_result_has_them_where_a_size_was_rounded(tmp_path: Path) -> None:
+    pair = Pair(gated_halves, [torch.randn(4, 6, 24)], "cpp", tmp_path / "candidate.py")
+    for shape in ((4, 6, 24), (2, 5, 24), (3, 7, 32)):
+        given = torch.randn(shape)
+        pair.call(lambda given=given: [given.clone()])
+        assert_lies_alike(pair.kernel(given.clone()), gated_halves(given.clone()))
 
 
 def test_a_result_can_be_written_with_gradients_on(tmp_path: Path) -> None:

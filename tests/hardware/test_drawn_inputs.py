@@ -125,6 +125,27 @@ def test_columns_of_integers_keep_their_ranges(case: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_a_negative_number_that_marks_something_is_drawn_as_itself(seed: int) -> None:
+    """Labels to be ignored: one between them and the classes is none that the loss takes."""
+    given = torch.randint(3, 50, (4, 128))
+    given[:, ::5] = -100
+    drawn = redrawn({"labels": given}, seed)["labels"]
+    rest = drawn[drawn != -100]
+    assert 0.1 < 1 - rest.numel() / drawn.numel() < 0.3
+    assert rest.min() >= 3 and rest.max() <= 49 and rest.unique().numel() > 20
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_offsets_begin_at_zero_and_keep_their_end(seed: int, dtype: torch.dtype) -> None:
+    """Of bags, of sequences behind each other, of rows of a sparse matrix."""
+    given = torch.tensor([0, 7, 12, 12, 30, 41], dtype=dtype)
+    drawn = redrawn({"offsets": given}, seed)["offsets"]
+    assert (drawn.dtype, drawn.shape) == (dtype, given.shape) and not torch.equal(drawn, given)
+    assert drawn[0] == 0 and drawn[-1] == 41 and bool((drawn[1:] >= drawn[:-1]).all())
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_integers_of_one_range_are_drawn_from_all_of_it(seed: int) -> None:
     for shape in ((2, 16), (64, 3), (1, 3), (512, 4), (3, 64)):
         given = torch.randint(0, 30522, shape, generator=torch.Generator().manual_seed(seed))
