@@ -40,8 +40,9 @@ def reason_of(error: BaseException, operator: Any) -> str:
     if isinstance(error, _ValuesTaken):
         return f"{error} takes its tensors out of PyTorch{place}; use PyTorch's operators"
     if "tracing tensor" in str(error):
+        index = "index with `position.view(1)` where a position is a tensor without dimensions, " * ("[" in place)
         return (
-            f"it makes Python numbers or conditions of its tensors' values{place}, which no graph can hold; use "
+            f"it makes Python numbers or conditions of its tensors' values{place}, which no graph can hold; {index}use "
             "torch.where, or search the part that does not"
         )
     lines = str(error).strip().splitlines()
