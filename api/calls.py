@@ -163,22 +163,40 @@ class SearchedCall:
         return accepted
 
     def _mismatch(self, inputs: list[Any]) -> str:
-        """Why a call is not the one that was searched; the first one that differs in shapes alone is a warning."""
-        shapes = [(at, each[0]) for at, each in enumerate(inputs) if isinstance(each[0], torch.Size)]
-        if not any(all(map(_is_alike, inputs, searched)) for searched in self._inputs):
-            return "other inputs"
-        if not self._has_warned:
+        """Why a call is not the one that was searched; the first one whose tensors are others is a warning."""
+        is_alike = any(all(map(_is_alike, inputs, searched)) for searched in self._inputs)
+        what, way_out = (
+            ("", "") if self._has_warned else self._other_shapes(inputs) if is_alike else self._others(inputs)
+        )
+        if what:
             self._has_warned = True
-            names = list(self.traced.inputs)
-            shown = "; ".join(f"{names[at]} is {tuple(shape)}" for at, shape in shapes)
             warnings.warn(
-                f"{described(self.traced.operator)} computes calls itself whose shapes the kernel was not searched for "
-                f"({shown}): {self._way_out(inputs)} (docs/commands.md). `calls` of the result counts them; this is "
-                "said once",
+                f"{described(self.traced.operator)} computes calls itself whose {what}: {way_out} (docs/commands.md). "
+                "`calls` of the result counts them; this is said once",
                 RuntimeWarning,
                 stacklevel=level_of_caller(),
             )
-        return "other shapes"
+        return "other shapes" if is_alike else "other inputs"
+
+    def _other_shapes(self, inputs: list[Any]) -> tuple[str, str]:
+        """What the kernel was not searched for, and what helps."""
+        names, shapes = list(self.traced.inputs), [each[0] for each in inputs]
+        shown = "; ".join(f"{names[at]} is {tuple(s)}" for at, s in enumerate(shapes) if isinstance(s, torch.Size))
+        return f"shapes the kernel was not searched for ({shown})", self._way_out(inputs)
+
+    def _others(self, inputs: list[Any]) -> tuple[str, str]:
+        """What of the first tensor differs beside its shape, and what helps; nothing where another argument does."""
+        kinds = ("dtype", "device", "layout")
+        for name, given, searched in zip(self.traced.inputs, inputs, self._inputs[0], strict=True):
+            if _is_alike(given, searched):
+                continue
+            if not (isinstance(given[0], torch.Size) and isinstance(searched[0], torch.Size)):
+                break
+            parts = zip(kinds, given[1:], searched[1:], strict=True)
+            kind, mine, own = next(part for part in parts if part[1] != part[2])
+            what = f"inputs have another {kind} than searched ({name}: {_layout(mine)}, searched {_layout(own)})"
+            return what, "give them as they were searched, or search with several calls"
+        return "", ""
 
     def _way_out(self, inputs: list[Any]) -> str:
         """How to search for calls of such shapes; where sizes were searched as dynamic, what is beyond them."""
@@ -344,6 +362,10 @@ def _is_alike(value: Any, searched: Any) -> bool:
     is_tensor = isinstance(value[0], torch.Size) and isinstance(searched[0], torch.Size)
     # Other strides alone are another layout.
     return is_tensor and value[0] != searched[0] and value[1:3] == searched[1:3] and type(value[3]) is type(searched[3])
+
+
+def _layout(part: Any) -> str:
+    return f"strides {part}" if isinstance(part, tuple) else str(part)
 
 
 def _described(value: Any) -> Any:

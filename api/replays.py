@@ -1,5 +1,6 @@
 """The public API's way back into a session: replay it, go on with it, hold it against another."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: str | Path | N
 
     async def run() -> SessionDiff:
         a, b = [await _read(home, session, nats, to_end=False) for session in (session_a, session_b)]
-        return compare(a, b)
+        return await asyncio.to_thread(compare, a, b)
 
     return blocking(run())
 

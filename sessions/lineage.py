@@ -1,5 +1,6 @@
 """The way to a node: from its root through improvements, repairs, forks and seeds, across sessions."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
 from ..graph.nodes import NodeRecord
@@ -72,7 +73,7 @@ async def _locate(
 ) -> tuple[NodeRecord, SearchGraph]:
     """The node with everything that its own session knows of it."""
     if session not in graphs:
-        graphs[session] = (await read(session)).graph()
+        graphs[session] = await asyncio.to_thread((await read(session)).graph)
     graph = graphs[session]
     record = graph.nodes.get(node)
     if record is None:

@@ -49,7 +49,7 @@ def diff(session_a: Session, session_b: Session, nats: Nats = "", json: Json = F
     async def read() -> SessionDiff:
         async with asked_log(home, nats) as bus:
             a, b = [await recorded_session(home, session, bus, to_end=False) for session in (session_a, session_b)]
-            return compare(a, b)
+            return await asyncio.to_thread(compare, a, b)
 
     comparison = asyncio.run(read())
     print_value(comparison, _print, json=json)

@@ -123,13 +123,15 @@ async def _assembly(home: Path, nats: str, session: str, node: str) -> str:
     from ...agents.assembly import assembly_of  # all languages, for this option alone
 
     async with asked_bus(nats) as bus:
-        graph = (await recorded_session(home, session, bus, to_end=False)).graph()
+        recorded = await recorded_session(home, session, bus, to_end=False)
+        graph = await asyncio.to_thread(recorded.graph)
         return await assembly_of(graph, node or _best(graph), home, bus)
 
 
 async def _finished(home: Path, nats: str, session: str, node: str) -> str:
     async with asked_log(home, nats) as bus:
-        graph = (await recorded_session(home, session, bus, to_end=False)).graph()
+        recorded = await recorded_session(home, session, bus, to_end=False)
+        graph = await asyncio.to_thread(recorded.graph)
     return finished_file(graph, node or _best(graph))
 
 

@@ -1,5 +1,6 @@
 """Sessions as the log has them: what outside authors may still read once nobody serves a session any more."""
 
+import asyncio
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -44,7 +45,8 @@ class RecordedSessions:
         if self._bus is None and not log_path(self._home).exists():
             raise unknown
         try:
-            return (await read_session(self._home, session, bus=self._bus)).graph()
+            recorded = await read_session(self._home, session, bus=self._bus)
+            return await asyncio.to_thread(recorded.graph)
         except UnknownSession as error:
             raise unknown from error
 

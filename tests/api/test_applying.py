@@ -267,6 +267,7 @@ def test_hooks_on_all_modules_see_every_part(scaled_tanh: Optimized) -> None:
     assert {"Scale", "Tanh"} <= set(seen) and calls_of(scaled_tanh) == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*computes calls itself:RuntimeWarning")
 def test_results_lie_in_memory_as_the_modules_own(won: Optimized) -> None:
     module, turned = Scale(), ROWS.t().contiguous().t()
     model = torch.nn.Sequential(module)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
-from winning import Scale, calls_of, optimized
+from winning import ROWS, Scale, calls_of, optimized
 
 import kernelswarm
 from kernelswarm.api.searching import problem_of
@@ -141,3 +141,19 @@ def test_a_kernel_is_put_in_only_if_it_is_right_at_every_call() -> None:
     wrong = "def kernel(x, weight):\n    return x * weight + (1e-6 if len(x) == 4 else 1)\n"
     with pytest.raises(InputError, match="differs from its own"):
         kernelswarm.apply(model, optimized(model[0], [[torch.ones(4, 8)], [torch.ones(2, 8)]], wrong), "0")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (ROWS.double(), r"another dtype than searched \(x: torch.float64, searched torch.float32\): give them as"),
+        (ROWS.t().contiguous().t(), r"another layout than searched \(x: strides \(1, \d+\), searched contiguous\)"),
+    ],
+)
+def test_the_first_call_of_another_kind_is_a_warning(given: torch.Tensor, sentence: str) -> None:
+    won = optimized(Scale(), [ROWS])
+    with torch.no_grad():
+        with pytest.warns(RuntimeWarning, match=sentence):
+            won.kernel(given)
+        won.kernel(given)
+    assert won.calls == {"operator: other inputs": 2}
