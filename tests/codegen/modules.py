@@ -249,7 +249,10 @@ MODULES = {
     "batch_norm_1d_train": (nn.BatchNorm1d(8).train(), _rows(8, 5, 9)),
     "batch_norm_2d_train": (nn.BatchNorm2d(8).train(), _images((3, 6), (2, 5))),
     # So many places that they are summed image by image.
-    "batch_norm_large_images": (nn.BatchNorm2d(8).train(), _images((3, 182), (2, 182))),
+    "batch_norm_large_images": (
+        nn.BatchNorm2d(2).train(),
+        [lambda n=n: [torch.randn(n, 2, 128, 257)] for n in (2, 3)],
+    ),
     "batch_norm_cumulative": (
         nn.Sequential(nn.BatchNorm2d(8, momentum=None), nn.ReLU(), nn.BatchNorm2d(8, momentum=None, affine=False)),
         _images((3, 6), (2, 5)),
