@@ -161,7 +161,9 @@ def _of_products(node: Node, nodes: Mapping[str, Node]) -> dict[str, list[Node]]
         return {}
     (dot,) = products
     q, k = (nodes[name] for name in refs(dot.args))
-    same = math.prod(dot.values[0].example) == math.prod(scores.values[0].example)
+    # A product with the query on its right has a score in each row, and one column.
+    seen, given = dot.values[0].example, scores.values[0].example
+    same = math.prod(seen) == math.prod(given) and seen[-2:] == given[-2:]
     if not same or not _fits(q, k, v, -2) or not _only_for(dot, node, nodes):
         return {}
     operands, ends = (q.name, k.name, v.name), (Ref(name=scores.name), Ref(name=dot.name))

@@ -208,6 +208,22 @@ def test_few_queries_share_the_keys_out(name: str, folder: Path) -> None:
         pair.call(maker)
 
 
+def query_on_the_right(q: Any, k: Any, v: Any, seen: Any) -> Any:
+    """Scores are the column of a product, which heads beside each other look like the queries of."""
+    scores = (k @ q.transpose(-1, -2)).squeeze(-1) * q.shape[-1] ** -0.5
+    return scores.masked_fill(~seen, float("-inf")).softmax(-1).unsqueeze(2) @ v
+
+
+def test_heads_are_not_taken_for_queries(folder: Path) -> None:
+    def maker(length: int = 256) -> list[Any]:
+        q, k, v = (torch.randn(1, 8, size, 32) for size in (1, length, length))
+        return [q, k, v, torch.arange(length) < 77]
+
+    pair = Pair(query_on_the_right, maker(), "cpp", folder / "right.py")
+    pair.call(maker)
+    pair.call(lambda: maker(300))
+
+
 def test_few_queries_of_many_heads_are_the_librarys_first() -> None:
     graph = capture(next_token, decoder(300, heads=8))
 
