@@ -165,10 +165,8 @@ class SearchedCall:
     def _mismatch(self, inputs: list[Any]) -> str:
         """Why a call is not the one that was searched; the first one whose tensors are others is a warning."""
         is_alike = any(all(map(_is_alike, inputs, searched)) for searched in self._inputs)
-        what, way_out = (
-            ("", "") if self._has_warned else self._other_shapes(inputs) if is_alike else self._others(inputs)
-        )
-        if what:
+        what, way_out = self._other_shapes(inputs) if is_alike else self._others(inputs)
+        if what and not self._has_warned:
             self._has_warned = True
             warnings.warn(
                 f"{described(self.traced.operator)} computes calls itself whose {what}: {way_out} (docs/commands.md). "

@@ -11,7 +11,7 @@ from .part_writes import is_inside
 from .pointwise import base_name
 from .rolled import Loop, Names, rolled, shortened
 from .size_divisions import unfit_divisions
-from .views import VIEWS
+from .views import UNKNOWN, VIEWS
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "complex", "len", "os", "json",
           "platform", "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks",
@@ -122,7 +122,7 @@ def unbacked(node: Node, symbols: set[str]) -> list[str]:
     for place, meta in enumerate(node.values):
         item = f"[{place}]" if len(node.values) > 1 else ""
         for dim, size in enumerate(meta.shape):
-            if isinstance(size, str) and re.fullmatch(r"u\d+", size) and size not in symbols:
+            if isinstance(size, str) and UNKNOWN.fullmatch(size) and size not in symbols:
                 symbols.add(size)
                 lines.append(f"{size} = {pyname(node.name)}{item}.shape[{dim}]")
     return lines

@@ -67,7 +67,11 @@ def _order(node: Node, examples: Mapping[str, int]) -> tuple[int, ...] | None:
     dims = [dim for dim, size in enumerate(shape) if size != ONE] if meta.strides else []
     strides = [poly(stride) for stride in meta.strides]
     order = _in_memory(dims, strides, shape, ONE)
-    if order is None and min(meta.example) > 1 and all(stride.names <= examples.keys() for stride in strides):
+    if (
+        order is None
+        and min(meta.example, default=0) > 1
+        and all(stride.names <= examples.keys() for stride in strides)
+    ):
         # Rounded sizes have several spellings; the order is that of the example.
         numbers = [int(eval(str(stride), {"max": max, "min": min, **examples})) for stride in meta.strides]
         order = _in_memory(dims, numbers, meta.example, 1)

@@ -133,7 +133,7 @@ def source_index(node: Node, name: str, base: Index, index: Index, item: int, bo
         item: which of its results, for an operator that returns several.
         bounds: exclusive upper bounds of loop variables, to simplify quotients.
     """
-    if name in ("slice", "select") and len(node.args) > 2 and _UNKNOWN.search(str(node.args[2])):
+    if name in ("slice", "select", "split", "split_with_sizes") and UNKNOWN.search(str(node.args[1:3])):
         # Nobody has checked it: it may count from the end, or lie beyond it.
         raise Unsupported(node.name, "a position that only the call knows")
     match name:
@@ -176,7 +176,9 @@ def _dim(node: Node, place: int, base: Index) -> int:
     return value % len(base)
 
 
-_SIZE, _UNKNOWN = re.compile(r"s\d+"), re.compile(r"\bu\d+\b")
+_SIZE = re.compile(r"s\d+")
+UNKNOWN = re.compile(r"\bu\d+\b")
+"""What torch calls numbers that only the call knows."""
 
 
 def from_end(arg: Arg, extent: Poly) -> Poly:

@@ -135,6 +135,25 @@ def test_views_at_positions_are_views(function: Any, tmp_path: Path, monkeypatch
         pair.call(lambda place=place: maker(place))  # type: ignore[misc]
 
 
+def parts_of_unknown_sizes(x: Any, place: Any) -> Any:
+    first, rest = x.split([place.item(), 5 - place.item()])
+    return first.sum(0) + rest.sum(0) * x.select(0, place.item())
+
+
+def test_nothing_is_read_outside_at_a_number_that_only_the_call_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    maker = with_position((5, 4, 5))
+    pair = Pair(parts_of_unknown_sizes, maker(2), "cpp", tmp_path / "candidate.py")
+
+    for place in (2, 3, 0):
+        pair.call(lambda place=place: maker(place))  # type: ignore[misc]
+    for place in (-1, 9):
+        with pytest.raises((RuntimeError, IndexError)):
+            pair.kernel(*maker(place))
+
+
 def test_what_is_written_through_a_view_of_a_buffer_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     pair = Pair(Ring(), [torch.randn(3)], "cpp", tmp_path / "candidate.py")

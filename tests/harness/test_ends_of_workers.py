@@ -23,6 +23,7 @@ async def test_who_kills_a_child_that_is_asked_waits_no_longer_than_who_asks(tmp
     async def reap() -> None:
         assert await asyncio.get_running_loop().sock_recv(reaper, 1) == b"k"
         child.close()
+        # Who asks hears of its channel's end first, and waits for this answer, too.
         await asyncio.sleep(0.05)
         await Channel(reaper).send(Ended(exit_code=-1, signal=signal.SIGKILL))
 
