@@ -5,12 +5,16 @@ size are equal. Opaque terms are quotients, remainders, minima, maxima and value
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 from ...hardware.sources.parsing import parse
+
+UNKNOWN = re.compile(r"\bu\d+\b")
+"""What torch calls numbers that only the call knows."""
 
 Atom = Any
 """A name (loop variable or size symbol), or a tuple ``(operator, Poly, …)`` or ``("value", Scalar)``."""
@@ -251,11 +255,16 @@ def minimum(a: Poly, b: Poly) -> Poly:
 
 def _floor(a: Poly, b: Poly) -> Poly:
     """``a // b`` as Python has it, by quotients of what is not negative: of a negative number C++ and Triton cut off.
-    Sizes are positive, and so is what is divided by unless it is a number."""
+    Sizes are positive, and numbers that only the call knows need not be."""
     if not _may_cut_off(a, b):
         return floordiv(a, b)
     if b.constant is not None and b.constant < 0:
         return _floor(a * -1, b * -1)
+    if _has_unknown(b):
+        # One of the two is multiplied by 1, the other by 0; by 0 divides neither.
+        return _signed(a, maximum(b, ONE)) * _sign(b) + _signed(a * -1, maximum(b * -1, ONE)) * _sign(b * -1)
+    if _has_unknown(a):
+        return _signed(a, b)
     if all(factor < 0 for _, factor in a.terms):
         return floordiv(a * -1 + b - 1, b) * -1
     # So many times ``b`` are added to what is subtracted that nothing is.
@@ -264,11 +273,25 @@ def _floor(a: Poly, b: Poly) -> Poly:
     return floordiv(a + added * b, b) - added
 
 
+def _signed(a: Poly, b: Poly) -> Poly:
+    """``a // b`` of any ``a`` and a positive ``b``: one of the two quotients is 0."""
+    return floordiv(maximum(a, ZERO), b) - floordiv(maximum(a * -1, ZERO) + b - 1, b)
+
+
+def _sign(value: Poly) -> Poly:
+    """1 if it is positive, else 0."""
+    return minimum(maximum(value, ZERO), ONE)
+
+
 def _may_cut_off(a: Poly, b: Poly) -> bool:
-    """Whether a multiple of a size is taken off, or a sign differs."""
+    """Whether a multiple of a size is taken off, a sign differs, or one is known to the call alone."""
     signs = [factor < 0 for _, factor in a.terms]
     subtracts = any(factor < 0 and monomial for monomial, factor in a.terms) or (bool(signs) and all(signs))
-    return subtracts or (b.constant is not None and b.constant < 0)
+    return subtracts or (b.constant is not None and b.constant < 0) or _has_unknown(a, b)
+
+
+def _has_unknown(*values: Poly) -> bool:
+    return any(UNKNOWN.fullmatch(name) for value in values for name in value.names)
 
 
 @lru_cache(maxsize=4096)

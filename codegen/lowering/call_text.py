@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from ...hardware.machine.work import operands, refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from ...schemas.graph import ComplexNumber, MemoryFormat
+from ..ir.poly import UNKNOWN
 from .part_writes import is_inside
 from .pointwise import base_name
 from .rolled import Loop, Names, rolled, shortened
 from .size_divisions import unfit_divisions
-from .views import UNKNOWN, VIEWS
+from .views import VIEWS
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "complex", "len", "os", "json",
           "platform", "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks",

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from ...schemas import Arg, Expr, Items, Node, TensorMeta
 from ..ir.build import Unsupported
-from ..ir.poly import ONE, ZERO, Poly, atom_key, atom_names, divide, modulo, poly
+from ..ir.poly import ONE, UNKNOWN, ZERO, Poly, atom_key, atom_names, divide, modulo, poly
 from ..ir.printing import python_poly
 from .calls import dim_argument
 
@@ -177,8 +177,6 @@ def _dim(node: Node, place: int, base: Index) -> int:
 
 
 _SIZE = re.compile(r"s\d+")
-UNKNOWN = re.compile(r"\bu\d+\b")
-"""What torch calls numbers that only the call knows."""
 
 
 def from_end(arg: Arg, extent: Poly) -> Poly:

@@ -15,3 +15,14 @@ def variances_of_few(x):
 @case(lambda: [torch.linspace(-110, 110, 4096)], lambda: [torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0])])
 def saturating(x):
     return F.mish(x), torch.tanh(x), torch.tanh(x / 64), 1 / torch.tanh(x)
+
+
+@case(
+    lambda: [randn(4, 11), torch.tensor(7)],
+    lambda: [randn(3, 5), torch.tensor(-7)],
+    lambda: [randn(3, 5), torch.tensor(-1)],
+    lambda: [randn(2, 5), torch.tensor(-12)],
+)
+def numbers_of_the_call(x, number):
+    n = number.item()
+    return x * (n % 5) + n // 3, (x + 17 // n) * (-17 % n), x * (n // -4) - x.shape[1] % n

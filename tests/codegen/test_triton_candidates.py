@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import itertools
 import json
 import os
 import subprocess
@@ -10,27 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from case_names import OPERATORS, names_of
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "triton_candidates.py"
 
 
-def _names(path):
-    lines = path.read_text().splitlines()
-    pairs = itertools.pairwise(lines)
-    return [
-        line.split("(")[0].split()[1]
-        for before, line in pairs
-        if line.startswith(("def ", "class ")) and before.startswith((")", "@case"))
-    ]
-
-
 PRODUCTS = [
     name
     for part in ("products", "chains", "convolution", "recurrent")
-    for name in _names(HERE / f"triton_{part}_cases.py")
+    for name in names_of(HERE / f"triton_{part}_cases.py")
 ]
-NAMES = [*_names(HERE / "operators.py"), *_names(HERE / "operators_over_time.py"), *PRODUCTS]
+NAMES = [*OPERATORS, *PRODUCTS]
 COPIED = {"transposed_window", "convolution_in_tf32"}
 """Filters are made of others."""
 
