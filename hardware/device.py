@@ -218,7 +218,7 @@ class Device:
     ) -> VerifyReport:
         # Before the lease: whoever times a large candidate waits for that with this in hand.
         large = self._alone_if_large(problem)
-        async with large as cases, self._lease.shared() as share, self._launcher.getting_ready():
+        async with large as cases, self._lease.shared(makes_way=True) as share, self._launcher.getting_ready(share):
             seconds = self._pool.candidate_seconds
             return await judging.verify(self._launcher, cases, problem, source, compile_report, seconds, check, share)
 
@@ -370,7 +370,7 @@ class Device:
         """
         cases = self._cases_of(problem)
         if cases.large is None:
-            async with self._lease.shared() as share:
+            async with self._lease.shared(makes_way=True) as share:
                 await cases.prepare(share)
         async with self._large[problem.sha256] if cases.large else contextlib.nullcontext():
             yield cases

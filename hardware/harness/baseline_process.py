@@ -208,7 +208,7 @@ class BaselineProcess:
         left_out: dict[str, BaselineStatus] = {}
         while True:
             statuses: list[BaselineStatus] = []
-            async with lease.shared() as share:
+            async with lease.shared(makes_way=True) as share:
                 await self._restart(share)
             for name in self._baseline_names:
                 # Later it is in the caches, or other candidates were compared with it.
@@ -317,7 +317,7 @@ class BaselineProcess:
             if is_first:
                 async with lease.exclusive():
                     await self._sample(0)
-            async with lease.shared() as share:
+            async with lease.shared(makes_way=True) as share:
                 await self.recordings.draw(share)
                 if is_first:
                     await self.recordings.begin(self._worker, share)

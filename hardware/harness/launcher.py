@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
 from ..machine.cpu_facts import memory_bytes as machine_memory_bytes
+from ..machine.lease import Share
 from ..processes import wire
 from ..processes.fork_server import FORK_SERVERS, ForkServerError, Program
 from ..processes.forked_worker import forked_worker
@@ -129,13 +130,12 @@ class Launcher:
         return await self.spawn("candidate", programs=programs)
 
     @contextlib.asynccontextmanager
-    async def getting_ready(self) -> AsyncIterator[None]:
-        """Beside the body, start processes for the candidates to come. Others may use the device meanwhile."""
+    async def getting_ready(self, share: Share) -> AsyncIterator[None]:
+        """Beside the body, which holds ``share``, start processes for the candidates to come."""
         ended = asyncio.Event()
-        starting = asyncio.ensure_future(self._get_ready(ended))
+        starting = asyncio.ensure_future(self._get_ready(share, ended))
         try:
             yield
-            # None is left half-way: a context that starts would disturb what is timed once nobody shares the device.
             ended.set()
             await starting
         finally:
@@ -143,12 +143,16 @@ class Launcher:
             with contextlib.suppress(asyncio.CancelledError):
                 await starting
 
-    async def _get_ready(self, ended: asyncio.Event) -> None:
-        """As many as are missing, at once, and again, until enough wait or ``ended``."""
-        while (missing := self._standby - len(self._waiting) - self._coming) > 0:
+    async def _get_ready(self, share: Share, ended: asyncio.Event) -> None:
+        """As many as are missing, at once, and again, until enough wait or ``ended``.
+
+        While the share is held, and until they are ready: a context that starts would disturb what is timed.
+        """
+        while share.is_held and (missing := self._standby - len(self._waiting) - self._coming) > 0:
             self._coming += missing
             try:
-                started = await asyncio.gather(*(self._one_ready() for _ in range(missing)))
+                with share.lease.steady():
+                    started = await asyncio.gather(*(self._one_ready() for _ in range(missing)))
             finally:
                 self._coming -= missing
             if ended.is_set() or not all(started):

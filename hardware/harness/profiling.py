@@ -190,7 +190,7 @@ async def _in_processes(
 
         async def prepared(waited: list[float]) -> TimedOutside | SelfTimed:
             own = await held.enter_async_context(contextlib.AsyncExitStack())
-            async with counted(lease.shared(), waited) as share:
+            async with counted(lease.shared(makes_way=True), waited) as share:
                 try:
                     untrusted = await own.enter_async_context(another(share))
                     process = await _process(timing, untrusted, floor, floor_now, replayed)

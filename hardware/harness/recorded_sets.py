@@ -1,5 +1,6 @@
 """How many input sets a process's calls are recorded on: so many that no set is still in a cache. No torch."""
 
+import asyncio
 import math
 import os
 import random
@@ -43,7 +44,7 @@ def halves(supply: InputSets, calls: int) -> tuple[list[int], list[int]]:
     return parts
 
 
-def laid(
+async def laid(
     supply: InputSets,
     numbers: Sequence[int],
     state: tuple[StateEntry, ...] = (),
@@ -52,14 +53,19 @@ def laid(
     later: bool = False,
 ) -> tuple[Lay, int]:
     """The message for sets of the pool, and a memory file that holds them (the caller closes it)."""
-    file = os.memfd_create("sets", os.MFD_CLOEXEC)
-    for index, number in enumerate(numbers):
-        _copy(supply.file, number * supply.stride, file, index * supply.stride, supply.stride)
     assert supply.are_alike
+    file = await asyncio.to_thread(_copied, supply, numbers)
     message = Lay(
         inputs=supply.inputs, stride=supply.stride, sets=len(numbers), state=state, aliased=aliased, later=later
     )
     return message, file
+
+
+def _copied(supply: InputSets, numbers: Sequence[int]) -> int:
+    file = os.memfd_create("sets", os.MFD_CLOEXEC)
+    for index, number in enumerate(numbers):
+        _copy(supply.file, number * supply.stride, file, index * supply.stride, supply.stride)
+    return file
 
 
 def _copy(source: int, begin: int, target: int, position: int, size: int) -> None:

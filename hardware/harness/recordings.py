@@ -82,7 +82,7 @@ class Recordings:
         if (supply := await self._timed.supplies.get()) is not None:
             self.calls = min(self._calls_like(case), supply.sets // 2)
             sets = halves(supply, self.calls)[0]
-            message, file = laid(supply, sets, await self._timed.state(), aliased=case.aliased)
+            message, file = await laid(supply, sets, await self._timed.state(), aliased=case.aliased)
             try:
                 await ask_reference(worker, message, Done, [file], share=share)
             finally:

@@ -54,7 +54,7 @@ async def validate_problem(
         problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name), memory_bytes=memory_bytes
     )
     try:
-        async with lease.shared() as share:
+        async with lease.shared(makes_way=True) as share:
             answer, _ = await ask_in_slices(worker, command, ProblemValidated, (), share, seconds=VALIDATION_SECONDS)
     except TimeoutError:
         raise ProblemError(

@@ -91,6 +91,7 @@ class Verification:
             elif index % 2 or index == len(cases) - 1:
                 # Both outputs are held while the second call runs; only then is the first one read.
                 await self._settle(held, cases, first=index - 1 if index % 2 else index)
+                await self._make_way()
         if again:
             await self._check_repeat(cases[-1], len(cases) - 1)
         await self.untrusted.ask(Release(), Done)
@@ -121,7 +122,7 @@ class Verification:
         if self.share is not None and self.share.lease.is_wanted():
             if comparing is not None:
                 await asyncio.wait({comparing.result})
-            await make_way(self.share, self.untrusted.worker.send)
+            await make_way(self.share, self.untrusted.worker.send, is_idle=True)
 
     async def _check_each(self, cases: AsyncIterable[Case], label: Callable[[Case], str]) -> None:
         """One call each beside those on the problem's own inputs at its own shapes; ``label`` says what is new in it.

@@ -15,7 +15,6 @@ import fcntl
 import math
 import os
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,6 +24,7 @@ from typing import TypeVar
 from platformdirs import user_data_path
 
 from ...schemas import InputError, Pool
+from .file_locks import Attempt, is_locked
 
 T = TypeVar("T")
 
@@ -67,21 +67,6 @@ def stem_of(pool: Pool, device: str = "") -> str:
     return ".".join(filter(None, (pool.platform, socket.gethostname(), device)))
 
 
-def is_locked(path: Path) -> bool:
-    """Whether somebody holds the lock of the file at ``path``; nobody does where there is none."""
-    try:
-        file = os.open(path, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(file)
-    return False
-
-
 @contextlib.contextmanager
 def alone_now(pool: Pool, home: Path) -> Iterator[bool]:
     """Hold the machine alone while the body runs, if nobody has it: whether that is so. Blocks nobody who asks."""
@@ -115,11 +100,13 @@ class Lease:
         self._folder = lease_folder(home)
         self._room = self._folder / f"{stem}.room"
         self._turnstile = self._folder / f"{stem}.turnstile"
-        self._heirs: deque[asyncio.Future[_Attempt | None]] = deque()
+        self._heirs: deque[asyncio.Future[Attempt | None]] = deque()
         """Who waits in this process for the exclusive lease of another one here."""
         self._taken = False
         """Whether this process has the exclusive lease, or asks for it."""
         self._in_a_row = 0
+        self._steady = 0
+        """How many here are at work that cannot stand still."""
         self._holders = 0
         """How many hold it here, together or alone."""
         self._left_at = -math.inf
@@ -128,8 +115,10 @@ class Lease:
         """Told once, in a sentence, that others than the holders here have the machine, while somebody here waits."""
 
     @contextlib.asynccontextmanager
-    async def shared(self) -> AsyncIterator["Share"]:
+    async def shared(self, *, makes_way: bool = False) -> AsyncIterator["Share"]:
         """Hold the machine together with other sharers. Waits without blocking the loop; can be cancelled.
+
+        ``makes_way``: whether the holder lets go of it (:meth:`Share.make_way`) soon after somebody waits.
 
         Raises:
             InputError: the lock files cannot be made.
@@ -137,7 +126,8 @@ class Lease:
         share = Share(self)
         try:
             await share.enter()
-            yield share
+            with contextlib.nullcontext() if makes_way else self.steady():
+                yield share
         finally:
             share.leave()
 
@@ -167,16 +157,27 @@ class Lease:
         finally:
             self._hand_on(attempt)
 
+    @contextlib.contextmanager
+    def steady(self) -> Iterator[None]:
+        """Something that cannot stand still is at work: whoever makes way here meanwhile would do so for nothing."""
+        self._steady += 1
+        try:
+            yield
+        finally:
+            self._steady -= 1
+
     def is_wanted(self) -> bool:
-        """Whether somebody waits for it, in this process or another; who holds it and can wait then lets go."""
+        """Whether somebody, in this process or another, waits for it, and for those alone who make way."""
+        if self._steady:
+            return False
         if any(not heir.done() for heir in self._heirs):
             return True
         return is_locked(self._turnstile)
 
-    async def _inherited(self) -> "_Attempt | None":
+    async def _inherited(self) -> Attempt | None:
         """The lease from whom this process had it; None if nobody here has it, or had it too often already."""
         while self._taken:
-            turn: asyncio.Future[_Attempt | None] = asyncio.get_running_loop().create_future()
+            turn: asyncio.Future[Attempt | None] = asyncio.get_running_loop().create_future()
             self._heirs.append(turn)
             try:
                 attempt = await turn
@@ -191,7 +192,7 @@ class Lease:
                 return attempt
         return None
 
-    async def _entered(self) -> "_Attempt":
+    async def _entered(self) -> Attempt:
         self._taken = True
         attempt = None
         try:
@@ -202,7 +203,7 @@ class Lease:
             raise
         return attempt
 
-    async def enter(self, attempt: "_Attempt") -> None:
+    async def enter(self, attempt: Attempt) -> None:
         """Go in. Who waits for long while nobody here is in says that others are."""
         telling = asyncio.get_running_loop().create_task(self._tell_of_others())
         try:
@@ -212,7 +213,7 @@ class Lease:
         attempt.entered = True
         self._holders += 1
 
-    def leave(self, attempt: "_Attempt") -> None:
+    def leave(self, attempt: Attempt) -> None:
         """Leave the room, or the queue for it."""
         self._holders -= attempt.entered
         self._left_at = time.monotonic() if attempt.entered else self._left_at
@@ -226,7 +227,7 @@ class Lease:
                 tell, self.on_others = self.on_others, None
                 tell(OTHERS)
 
-    def _hand_on(self, attempt: "_Attempt") -> None:
+    def _hand_on(self, attempt: Attempt) -> None:
         heir = self._next_heir() if self._in_a_row < MOST_IN_A_ROW - 1 else None
         if heir is None:
             self._let_go(attempt)
@@ -234,7 +235,7 @@ class Lease:
         self._in_a_row += 1
         heir.set_result(attempt)
 
-    def _let_go(self, attempt: "_Attempt | None") -> None:
+    def _let_go(self, attempt: Attempt | None) -> None:
         """Give the lease, or the place in the queue for it, back."""
         if attempt is not None:
             self.leave(attempt)
@@ -247,17 +248,17 @@ class Lease:
         if not self._taken and (heir := self._next_heir()):
             heir.set_result(None)
 
-    def _next_heir(self) -> "asyncio.Future[_Attempt | None] | None":
+    def _next_heir(self) -> "asyncio.Future[Attempt | None] | None":
         while self._heirs:
             if not (heir := self._heirs.popleft()).done():
                 return heir
         return None
 
-    def attempt(self, mode: int) -> "_Attempt":
+    def attempt(self, mode: int) -> Attempt:
         """A way in, shared or exclusive."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            return _Attempt(self._turnstile, self._room, mode)
+            return Attempt(self._turnstile, self._room, mode)
         except OSError as error:
             raise unwritable(self._folder, error) from error
 
@@ -268,7 +269,7 @@ class Share:
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self._waited_s, self._since = 0.0, math.inf
-        self._attempt: _Attempt | None = None
+        self._attempt: Attempt | None = None
 
     async def enter(self) -> None:
         """Go in."""
@@ -280,6 +281,11 @@ class Share:
         if self._attempt is not None:
             attempt, self._attempt = self._attempt, None
             self.lease.leave(attempt)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the holder is in, and does not make way."""
+        return self._attempt is not None and self._attempt.entered
 
     @property
     def waited_s(self) -> float:
@@ -295,8 +301,9 @@ class Share:
             self._since = time.monotonic()
             try:
                 await asyncio.sleep(drain_s)
-                self.leave()
-                await self.enter()
+                if self.lease.is_wanted():
+                    self.leave()
+                    await self.enter()
             finally:
                 self._waited_s, self._since = self.waited_s, math.inf
 
@@ -308,93 +315,3 @@ async def counted(lease: contextlib.AbstractAsyncContextManager[T], waits: list[
     async with lease as held:
         waits.append(time.monotonic() - began)
         yield held
-
-
-class _Attempt:
-    """One way in, from the turnstile to the end of holding the room."""
-
-    def __init__(self, turnstile: Path, room: Path, mode: int) -> None:
-        self._mode = mode
-        self._guard = threading.Lock()
-        self._turnstile = os.open(turnstile, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            self._room = os.open(room, os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError:
-            os.close(self._turnstile)
-            raise
-        self._in_queue = False
-        self._given_up = False
-        self.entered = False
-        """Whether the holder counts as one."""
-
-    async def enter(self) -> None:
-        """Go in, at once or when it is our turn."""
-        if not self._at_once():
-            await self._wait()
-
-    def _at_once(self) -> bool:
-        try:
-            fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        try:
-            fcntl.flock(self._room, self._mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        finally:
-            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
-        return True
-
-    async def _wait(self) -> None:
-        loop = asyncio.get_running_loop()
-        entered: asyncio.Future[None] = loop.create_future()
-
-        def tell(error: OSError | None) -> None:
-            if entered.done():
-                return
-            if error is None:
-                entered.set_result(None)
-            else:
-                entered.set_exception(error)
-
-        def block() -> None:
-            error = self._block()
-            # The loop may be closed when a waiter that was cancelled comes to its turn.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(tell, error)
-
-        # A daemon: a waiter that was cancelled must not hold up the end of the process.
-        self._in_queue = True
-        threading.Thread(target=block, name="lease", daemon=True).start()
-        await entered
-
-    def give_up(self) -> None:
-        """Leave the room, or the queue for it. The thread of a cancelled waiter ends at its turn, holding nothing."""
-        with self._guard:
-            self._given_up = True
-            # Unlocked by name, not by closing alone: a child forked meanwhile shares the locks until it execs. And a
-            # cancelled waiter has to let those behind it through now, although its thread still waits for the room.
-            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
-            fcntl.flock(self._room, fcntl.LOCK_UN)
-            if not self._in_queue:
-                self._close()
-
-    def _block(self) -> OSError | None:
-        error = None
-        try:
-            fcntl.flock(self._turnstile, fcntl.LOCK_EX)
-            if not self._given_up:
-                fcntl.flock(self._room, self._mode)
-        except OSError as caught:
-            error = caught
-        with self._guard:
-            self._in_queue = False
-            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
-            if self._given_up:
-                fcntl.flock(self._room, fcntl.LOCK_UN)
-                self._close()
-        return error
-
-    def _close(self) -> None:
-        os.close(self._room)
-        os.close(self._turnstile)

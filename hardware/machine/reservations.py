@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...schemas import Pool
-from .lease import is_locked, lease_folder, stem_of, unwritable
+from .file_locks import is_locked
+from .lease import lease_folder, stem_of, unwritable
 
 POLL_S = 0.1
 """How often a waiting request looks whether others have let go: nothing tells it that a holder was killed."""

@@ -19,14 +19,14 @@ NO_LIMIT = 1e6
 T = TypeVar("T")
 
 
-async def make_way(share: Share, send: Callable[[signal.Signals], None]) -> None:
+async def make_way(share: Share, send: Callable[[signal.Signals], None], *, is_idle: bool = False) -> None:
     """Let whoever waits for the machine have it, while the process that gets what is ``send`` stands still.
 
-    It stays so if the machine cannot be had again.
+    It stays so if the machine cannot be had again. ``is_idle``: it has answered, so its device is done, too.
     """
     if share.lease.is_wanted():
         send(signal.SIGSTOP)
-        await share.make_way(drain_s=share.lease.drain_s)
+        await share.make_way(drain_s=0.0 if is_idle else share.lease.drain_s)
         send(signal.SIGCONT)
 
 
@@ -70,7 +70,7 @@ async def in_slices(
     work: Callable[[], Awaitable[T]], lease: Lease, send: Callable[[signal.Signals], None], *, limit_s: float
 ) -> T:
     """As :func:`making_way`, by a sharer of ``lease`` of its own: ``work`` begins when it may."""
-    async with lease.shared() as share:
+    async with lease.shared(makes_way=True) as share:
         return await making_way(work, share, send, limit_s=limit_s)
 
 

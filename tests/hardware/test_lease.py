@@ -12,6 +12,7 @@ import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.machine import lease as lease_module
+from kernelswarm.hardware.machine.file_locks import Attempt
 from kernelswarm.hardware.machine.lease import MOST_IN_A_ROW, Lease, lease_folder
 from kernelswarm.hardware.machine.reservations import MemoryReservations
 from kernelswarm.schemas import InputError, Pool
@@ -171,7 +172,7 @@ async def test_who_waits_for_another_process_hears_once_that_there_is_one(tmp_pa
 
 
 async def test_a_lease_that_goes_from_one_holder_here_to_the_next_is_no_other_session_s(tmp_path, monkeypatch):
-    block = lease_module._Attempt._block
+    block = Attempt._block
 
     def slow(attempt):
         """It has the lease; on a busy processor it takes a while to say so."""
@@ -179,7 +180,7 @@ async def test_a_lease_that_goes_from_one_holder_here_to_the_next_is_no_other_se
         time.sleep(lease_module.PATIENCE_S)
         return error
 
-    monkeypatch.setattr(lease_module._Attempt, "_block", slow)
+    monkeypatch.setattr(Attempt, "_block", slow)
     lease, sentences = Lease(POOL, tmp_path), []
     lease.on_others = sentences.append
     async with lease.shared():
@@ -189,6 +190,39 @@ async def test_a_lease_that_goes_from_one_holder_here_to_the_next_is_no_other_se
     leave.set()
     await task
     assert not sentences
+
+
+async def test_nobody_makes_way_beside_what_cannot_stand_still(tmp_path):
+    lease = Lease(POOL, tmp_path)
+    async with lease.shared(makes_way=True) as share:
+        async with lease.shared():
+            task, entered, leave = ask(lease.exclusive())
+            assert await waits(task) and not lease.is_wanted()
+            await share.make_way()
+            assert share.is_held and share.waited_s == 0.0
+        assert lease.is_wanted()
+        way = asyncio.create_task(share.make_way())
+        await entered.wait()
+        assert not share.is_held
+        leave.set()
+        await way
+        assert share.is_held and share.waited_s > 0
+        await task
+
+
+async def test_who_made_way_stays_where_something_began_meanwhile_that_cannot_stand_still(tmp_path):
+    lease = Lease(POOL, tmp_path)
+    async with lease.shared(makes_way=True) as share:
+        task, entered, leave = ask(lease.exclusive())
+        assert await waits(task)
+        way = asyncio.create_task(share.make_way(drain_s=0.05))
+        await asyncio.sleep(0)
+        with lease.steady():
+            await way
+            assert share.is_held and not entered.is_set()
+    await entered.wait()
+    leave.set()
+    await task
 
 
 async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path, holder):

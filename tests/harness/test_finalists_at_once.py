@@ -26,7 +26,7 @@ class Lease:
         yield SimpleNamespace(waited_s=0.0)
         self._log.append(f"end of {kind}")
 
-    def shared(self) -> Any:
+    def shared(self, *, makes_way: bool = False) -> Any:
         return self._held("shared")
 
     def exclusive(self) -> Any:

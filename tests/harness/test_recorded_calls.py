@@ -249,8 +249,8 @@ def test_both_halves_of_a_pool_hold_sets_whose_answers_are_known(supply: InputSe
         assert len(part) == 20 and len(set(part) & set(supply.cases)) == 3
 
 
-def test_what_is_laid_are_the_sets_in_that_order(supply: InputSets, graphs: Graphs, recorder: Processor) -> None:
-    message, file = laid(supply, [7, 3, 30])
+async def test_what_is_laid_are_the_sets_in_that_order(supply: InputSets, graphs: Graphs, recorder: Processor) -> None:
+    message, file = await laid(supply, [7, 3, 30])
     graphs.lay(message, file, None)
     os.close(file)
     graphs.record(_doubled(recorder), Record())

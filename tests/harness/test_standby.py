@@ -26,9 +26,10 @@ async def launcher(device: Device, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         await device._launcher._waiting.pop().kill()
 
 
-async def ready(launcher: Launcher) -> list[Worker]:
+async def ready(device: Device) -> list[Worker]:
+    launcher = device._launcher
     while len(launcher._waiting) < 2:
-        async with launcher.getting_ready():
+        async with device._lease.shared() as share, launcher.getting_ready(share):
             pass
     return list(launcher._waiting)
 
@@ -41,7 +42,7 @@ async def judged(device: Device, problem: Problem, source: str) -> Verdict:
 async def test_a_candidate_gets_one_that_waits_and_nobody_gets_it_after(
     device: Device, problem: Problem, launcher: Launcher
 ) -> None:
-    first, second = await ready(launcher)
+    first, second = await ready(device)
     assert await judged(device, problem, DIES) is Verdict.crash
     assert not first.alive and launcher._waiting[0] is second
     assert await judged(device, problem, RIGHT) is Verdict.correct
@@ -58,15 +59,15 @@ async def test_while_one_is_verified_at_least_one_other_gets_ready(
 async def test_one_that_died_waiting_is_not_blamed_on_a_candidate(
     device: Device, problem: Problem, launcher: Launcher
 ) -> None:
-    dead = await ready(launcher)
+    dead = await ready(device)
     for worker in dead:
         os.kill(worker.pid, signal.SIGKILL)
     assert await judged(device, problem, RIGHT) is Verdict.correct
     assert not set(dead) & set(launcher._waiting)
 
 
-async def test_one_that_may_start_programs_is_started_for_it(launcher: Launcher) -> None:
-    waiting = await ready(launcher)
+async def test_one_that_may_start_programs_is_started_for_it(device: Device, launcher: Launcher) -> None:
+    waiting = await ready(device)
     worker = await launcher.candidate(programs=True)
     try:
         assert "seccomp_but_programs" in worker.isolation and launcher._waiting == waiting
@@ -75,6 +76,14 @@ async def test_one_that_may_start_programs_is_started_for_it(launcher: Launcher)
 
 
 async def test_on_a_processor_nobody_waits(device: Device) -> None:
-    async with device._launcher.getting_ready():
+    async with device._lease.shared() as share, device._launcher.getting_ready(share):
         pass
     assert not device._launcher._waiting
+
+
+async def test_none_is_started_for_who_let_go_of_the_machine(device: Device, launcher: Launcher) -> None:
+    async with device._lease.shared() as share:
+        share.leave()
+        async with launcher.getting_ready(share):
+            pass
+    assert not launcher._waiting
