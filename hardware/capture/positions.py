@@ -15,6 +15,7 @@ from msgspec import structs
 
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..machine.work import operands
+from ..sources.tensor_indices import selected
 
 _READ = "aten._local_scalar_dense.default"
 _NUMBERS = re.compile(r"\bu\d+\b")
@@ -33,64 +34,20 @@ def views_at_positions() -> Iterator[None]:
 
     @wraps(plain_get)
     def get(tensor: Any, index: Any) -> Any:
-        view, rest = _selected(tensor, index)
+        view, rest = selected(tensor, index, _view)
         return plain_get(view, rest) if view is tensor or rest else view
 
     @wraps(plain_put)
     def put(tensor: Any, index: Any, value: Any) -> None:
-        view, rest = _selected(tensor, index)
+        view, rest = selected(tensor, index, _view)
         plain_put(view, rest if view is tensor or rest else Ellipsis, value)
 
     with mock.patch.object(kind, "__getitem__", get), mock.patch.object(kind, "__setitem__", put):
         yield
 
 
-def _selected(tensor: Any, index: Any) -> tuple[Any, Any]:
-    """The part of ``tensor`` at the positions in ``index``, and what is left of that."""
-    items = index if isinstance(index, tuple) else (index,)
-    widths = [_width(item) for item in items] if any(map(_is_position, items)) else []
-    if not widths or sum(widths) > tensor.ndim:
-        return tensor, index
-    dim, places = 0, []
-    for item, width in zip(items, widths, strict=True):
-        if _is_position(item):
-            places.append((dim, item))
-        dim += tensor.ndim - sum(widths) if item is Ellipsis else width
-    # From the last one on: what is taken out moves the dimensions behind it.
-    for dim, position in reversed(places):
-        tensor = tensor.select(dim, position.item())
-    rest = tuple(item for item in items if not _is_position(item))
-    return tensor, () if all(map(_is_whole, rest)) else rest
-
-
-def _is_whole(item: Any) -> bool:
-    """Whether an index leaves what it indexes as it is."""
-    return item is Ellipsis or (isinstance(item, slice) and item.start is item.stop is item.step is None)
-
-
-def _is_position(item: Any) -> bool:
-    import torch
-
-    if not isinstance(item, torch.Tensor) or item.ndim:
-        return False
-    return item.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def _width(item: Any) -> int:
-    """How many dimensions an index takes: a mask as many as it has."""
-    import numpy as np
-    import torch
-
-    if item is None or item is Ellipsis or isinstance(item, bool):
-        return 0
-    if isinstance(item, torch.Tensor):
-        return int(item.ndim) if item.dtype in (torch.bool, torch.uint8) else 1
-    if isinstance(item, np.ndarray | np.generic):
-        return int(item.ndim) if item.dtype == np.bool_ else 1
-    depth = 0
-    while isinstance(item, Sequence) and len(item):
-        depth, item = depth + 1, item[0]
-    return depth if isinstance(item, bool) else 1
+def _view(tensor: Any, dim: int, position: Any) -> Any:
+    return tensor.select(dim, position.item())
 
 
 def as_indices(graph: Graph) -> Graph:

@@ -49,18 +49,21 @@ def identifier(text: str) -> str:
     return f"p_{name}" if name[0].isdigit() else name
 
 
-def inputs_text(tensors: Mapping[str, Any]) -> str:
-    """A problem's ``inputs``, which draws tensors like these.
+def inputs_text(tensors: Mapping[str, Any], positions: Mapping[str, int] | None = None) -> str:
+    """A problem's ``inputs``, which draws tensors like these; those of one integer in ``positions`` below a bound.
 
     Raises:
         ProblemError: PyTorch draws none of the type of one.
     """
-    lines = [drawn_line(label, value) for label, value in tensors.items()]
+    bounds = positions or {}
+    lines = [drawn_line(label, value, below=bounds.get(label, 0)) for label, value in tensors.items()]
     return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
 
 
-def drawn_line(label: str, value: Any, sizes: str = "") -> str:
+def drawn_line(label: str, value: Any, sizes: str = "", *, below: int = 0) -> str:
     """The line of a problem's ``inputs`` that draws a tensor like ``value``, or with ``sizes`` instead of its own.
+
+    ``below``: of a position, the size that it indexes.
 
     Raises:
         ProblemError: PyTorch draws none of its type.
@@ -70,6 +73,9 @@ def drawn_line(label: str, value: Any, sizes: str = "") -> str:
             f"input {label!r} is of {value.dtype}, and PyTorch draws no numbers of that type: convert it before "
             "the call, or write a problem file, whose `inputs()` gives the values (docs/problems.md)"
         )
+    if below:
+        drawn = f"torch.randint(0, {below}, (), generator=generator, dtype={value.dtype})"
+        return f"        {drawn},  # {identifier(label)}"
     return f"        {_drawn(value, sizes)},  # {identifier(label)}"
 
 

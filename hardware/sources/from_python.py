@@ -19,6 +19,7 @@ from .dynamic_shapes import DynamicSize
 from .kept_settings import LARGEST_ARRAYS, bytes_of_arrays, kept, owned_by
 from .module_state import called, contents_of, is_held, parameters_of, restored, settings
 from .trace_failures import dropout_way_out, reason_of, refusing_values
+from .traced_positions import CHANGED, PositionsAsIndices
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
@@ -115,8 +116,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         call = {label: given.get(label, value) for label, value in zip(names, values, strict=True)}
         positional, named = by_place_and_name(operator, call)
         leaves = tree_leaves((positional, named))
-        with refusing_values():
+        with refusing_values(), PositionsAsIndices() as indexing:
             result = called(operator, positional, named, {key: given[key] for key in parameters})
+        if indexing.is_changed:
+            raise ProblemError(f"{_label(operator)} cannot be traced: {CHANGED}")
+        positions.update(indexing.bounds(given))
         structures.append(tree_structure(result))
         after = tree_leaves((positional, named))
         refilled.append(len(after) != len(leaves) or any(map(is_not, after, leaves)))
@@ -131,9 +135,12 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
     structures: list[Any] = []
     refilled: list[bool] = []
+    positions: dict[str, int] = {}
     before, contents = settings(operator), contents_of(operator)
     try:
         graph = traced()
+    except ProblemError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
         # Without the tracer's own traceback: a hundred lines that end in this sentence.
         raise ProblemError(f"{_label(operator)} cannot be traced: {reason_of(error, operator)}") from None
@@ -174,7 +181,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
                 "`inputs()` gives the values, and whose `reference` reads the sizes (docs/problems.md)"
             )
     kind = "module" if isinstance(operator, torch.nn.Module) else "function"
-    source = HEADER.format(title=title, kind=kind) + inputs_text(everything) + _reference_text(graph.code, everything)
+    source = (
+        HEADER.format(title=title, kind=kind)
+        + inputs_text(everything, positions)
+        + _reference_text(graph.code, everything)
+    )
     problem = Problem(
         name=identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
     )

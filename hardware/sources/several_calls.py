@@ -28,6 +28,7 @@ from .dynamic_shapes import (
 from .from_python import Traced, trace
 from .source_lines import described
 from .symbolic_trace import coverage
+from .tensor_indices import is_position
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _REFERENCE = "\n\ndef reference("
@@ -145,7 +146,8 @@ def _with_sizes(traces: Sequence[Traced], weights: Sequence[float], dynamic: tup
     lines = body.splitlines()  # the first one opens a list
     tensors = {label: value for label, value in first.inputs.items() if isinstance(value, torch.Tensor)}
     for place, (label, value) in enumerate(tensors.items(), 1):
-        if text := shape_text(label, value, dynamic):
+        if (text := shape_text(label, value, dynamic)) or is_position(value):
+            # Where sizes differ, a position that is drawn below one of them would lie outside of another.
             lines[place] = drawn_line(label, value, text)
     source = (
         head.replace(_SHAPES, f"shapes = {{\n{shapes}}}\n" + (f"timed = {{\n{timed}}}\n" if count > 1 else ""))

@@ -22,6 +22,7 @@ from .eager_comparison import Comparison
 from .from_python import Traced
 from .module_state import called, contents_of, parameters_of, restored, settings
 from .source_lines import described
+from .traced_positions import PositionsAsIndices
 
 _SWEPT = 256
 """Sizes of the ranges that are tried before the search; any other is tried when a call has it."""
@@ -202,7 +203,7 @@ def _symbolic(
 
     before, contents = settings(operator), contents_of(operator)
     try:
-        with mode, _printed_as_numbers(), torch.enable_grad(), warnings.catch_warnings():
+        with mode, PositionsAsIndices(), _printed_as_numbers(), torch.enable_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = make_fx(reference or flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes.values(), *held)
     finally:
