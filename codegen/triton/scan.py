@@ -25,12 +25,15 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
     scope.count([kernel.value])
     value = scope.text(kernel.value)
     t = TYPES[kernel.value.dtype]
-    product_of = kernel.kind == "product"
-    neutral = ("1" if product_of else "0") + (".0" if is_float(kernel.value.dtype) else "")
-    whole, scanned, sign = "tl.sum(block, 0)", "tl.cumsum(block, 0)", "+"
+    product_of, of_floats = kernel.kind == "product", is_float(kernel.value.dtype)
+    neutral = ("1" if product_of else "0") + (".0" if of_floats else "")
+    whole, running = "before + tl.sum(block, 0)", "before + tl.cumsum(block, 0)"
     if product_of:
         times = needs.helper("ks_mul")
-        whole, scanned, sign = f"tl.reduce(block, 0, {times})", f"tl.associative_scan(block, 0, {times})", "*"
+        whole, running = f"before * tl.reduce(block, 0, {times})", f"before * tl.associative_scan(block, 0, {times})"
+    if product_of and of_floats:
+        running = f"{needs.helper('ks_running_product')}(block, before)"
+        whole = f"tl.sum(tl.where(tl.arange(0, {BLOCK}) == {BLOCK - 1}, running, 0.0), 0)"
     offset = scope.offset(linear([variable(n) for n in names], kernel.dims))
     out = f"{pname(kernel.buffer.name)}_out"
     body = [
@@ -41,8 +44,9 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
         f"    col_mask = cols < {scope.index(kernel.dims[-1])}",
         *(f"    {line}" for line in [*scope.lines[OUTSIDE], *scope.lines[INSIDE]]),
         f"    block = tl.where(col_mask, tl.cast({value}, {t}), tl.full((), {neutral}, {t}))",
-        f"    tl.store({out} + {offset}, before {sign} {scanned}, mask=col_mask)",
-        f"    before = before {sign} {whole}",
+        f"    running = {running}",
+        f"    tl.store({out} + {offset}, running, mask=col_mask)",
+        f"    before = {whole}",
     ]
     comment, warps = "cumprod" if product_of else "cumsum", settings.warps or 4
     return special_kernel(kernel, python_poly(product(kernel.dims[:-1])), body, needs, comment, warps)

@@ -161,6 +161,18 @@ _PRELUDE = {
     "ks_mul": "def ks_mul(a, b):\n    return a * b",
     "ks_max": "def ks_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "ks_min": "def ks_min(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    # Products of a part of a row may overflow where the product of the row is 0 by then: 0 times infinity. The
+    # product in order stays 0; it is NaN after numbers that are not finite alone.
+    "ks_running_product": (
+        "def ks_running_product(block, before):\n"
+        "    result = before * tl.associative_scan(block, 0, ks_mul)\n"
+        "    if tl.max((result != result).to(tl.int32), 0) > 0:\n"
+        "        infinite = (tl.abs(result) == float('inf')).to(tl.int32)\n"
+        "        broken = tl.cumsum((block - block != 0).to(tl.int32) + infinite, 0)\n"
+        "        lost = tl.where(before - before == 0, (result != result).to(tl.int32), 0)\n"
+        "        result = tl.where(lost > broken, 0.0, result)\n"
+        "    return result"
+    ),
     "ks_argmax": (
         "def ks_argmax(x, i, y, j):\n"
         "    same = (x == y) | ((x != x) & (y != y))\n"

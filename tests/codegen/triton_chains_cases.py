@@ -78,7 +78,20 @@ def places_in_blocks(x):
     return x.argmax(0), x.argmin(0), x.argmax(1), x.argmin(1)
 
 
-@case(lambda: [1 + 0.1 * r(3, 3000)], lambda: [r(2, 2, 5)[0]], lambda: [r(1, 1)])
+def vanishing():
+    """Rows whose products are 0 before those of later parts overflow; and not a number at last, and infinite."""
+    x = torch.full((5, 5000), 700.0)
+    x[:3, :30], x[:3, 30] = 0.1, 0.0
+    x[1, 3000] = float("nan")
+    x[2, 4000] = float("inf")
+    x[3, 2500] = 0.0
+    x[4, 2048:] = 0.5
+    x[4, :2048] = 1.0
+    x[3, :2500] = 1.0
+    return [x]
+
+
+@case(lambda: [1 + 0.1 * r(3, 3000)], lambda: [r(2, 2, 5)[0]], lambda: [r(1, 1)], vanishing)
 def running_products(x):
     return torch.cumprod(x, 1), torch.cumsum(x.flip(1), 1).flip(1)
 
