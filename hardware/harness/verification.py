@@ -82,7 +82,7 @@ class Verification:
         for index, case in enumerate(cases):
             # Every second case goes into the tensors of the one before: same address, other contents. The rest comes
             # at fresh addresses, the first of them with poisoned memory.
-            reuse = index - 1 if index % 2 and not case.aliased else -1
+            reuse = index - 1 if index % 2 and not (case.aliased or case.passes_on) else -1
             command = run_on(case, index, reuse=reuse, poison="" if index % 2 else "torch")
             outputs = await self.run(command, case, [] if case.aliased else held)
             held.append((case, outputs))

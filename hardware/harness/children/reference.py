@@ -174,7 +174,7 @@ class _Reference:
         began = time.monotonic()
         inputs = to_device(drawn)
         first = called(self._reference, self._problem, inputs, before)
-        aliased = first.aliased
+        aliased, passes_on = first.aliased, first.passes_on
         other = published(self._reference.published_tolerance, shape, first.answer)
         targets = targets_of(self._reference, self._problem, inputs, first=first, earlier=before)
         if not before and shape not in self._errors:
@@ -185,7 +185,8 @@ class _Reference:
             self._usual[shape] = usual(inputs, targets)
             self._took[shape] = time.monotonic() - began
         labels = self._labels(drawn, targets)
-        return _case_made(packed, targets, passing=names, aliased=aliased, labels=labels), file, targets, other
+        made = _case_made(packed, targets, passing=names, labels=labels)
+        return replace(made, aliased=aliased, passes_on=passes_on), file, targets, other
 
     def _labels(self, inputs: list[Any], targets: Sequence[Target]) -> tuple[str, ...]:
         """What each output is, where gradients are among them; the last of ``inputs`` are then the cotangents."""
@@ -293,7 +294,6 @@ def _case_made(
     targets: Sequence[Target],
     *,
     passing: tuple[str, ...] = (),
-    aliased: bool = False,
     labels: tuple[str, ...] = (),
 ) -> CaseMade:
     return CaseMade(
@@ -302,7 +302,6 @@ def _case_made(
         float64=all(target.float64 for target in targets),
         passing=passing,
         state=tuple(target.entry for target in targets if target.entry is not None),
-        aliased=aliased,
         labels=labels,
     )
 

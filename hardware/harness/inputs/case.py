@@ -30,7 +30,9 @@ class Case:
     earlier: tuple[int, ...] = ()
     """Seeds of the calls before it, whose state it finds; empty: it begins from the start."""
     aliased: bool = False
-    """Whether outputs lie in the state: they hold until the next call only."""
+    """As :attr:`.CaseMade.aliased`."""
+    passes_on: bool = False
+    """As :attr:`.CaseMade.passes_on`."""
     followed: tuple[str, ...] = ()
     """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
     labels: tuple[str, ...] = ()
@@ -91,6 +93,7 @@ class Planned:
             state=answer.state,
             earlier=self.earlier,
             aliased=answer.aliased,
+            passes_on=answer.passes_on,
             followed=answer.followed,
             labels=answer.labels,
         )

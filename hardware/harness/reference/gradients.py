@@ -119,12 +119,18 @@ def _taken(inputs: list[Any], change: Call = torch.clone) -> tuple[list[Any], li
 def _differentiate(outputs: Any, cotangents: Sequence[torch.Tensor], more: torch.Tensor | None = None) -> None:
     floating = [leaf for leaf in values.leaves(outputs) if _is_floating(leaf)]
     pairs = [(leaf, weight) for leaf, weight in zip(floating, cotangents, strict=True) if leaf.requires_grad]
-    if not pairs:
+    # What it passes on has the graph of the input, and says nothing of what it computes.
+    if not pairs or (len(pairs) < len(floating) and all(_is_passed_on(leaf) for leaf, _ in pairs)):
         raise NoGraph("no output has a graph")
     ends, weights = (list(part) for part in zip(*pairs, strict=True))
     if more is not None and more.requires_grad:
         ends, weights = [*ends, more], [*weights, None]
     _backward(ends, weights)
+
+
+def _is_passed_on(output: torch.Tensor) -> bool:
+    """Whether it is an input or a weight, or a view of one."""
+    return output.is_leaf or (output._is_view() and output._base is not None and output._base.is_leaf)
 
 
 def _gradients(leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
