@@ -197,7 +197,7 @@ Kernels in C++ call `ks_<name>_<level>`. Which level is a tunable of the config,
 
 - `accurate`, the default: under about two units in the last place, three where there is a quotient, 1.6 at most for
   sine and cosine of any float.
-- `fast`: under about four, six for erf. Subnormal results, and arguments of logarithms, count as zero. It is tried
+- `fast`: under about four, six for erf. Subnormal results count as zero. It is tried
   only if the worst errors of all functions in the operator together stay within what the problem allows: `error_bound`
   of its facts, as measured at problem validation ([0005](decisions/0005-how-wrong-a-candidate-may-be.md)).
 - `short`: as `fast`, with sines, cosines and remainders of moderate arguments only. Tried only where there are such;

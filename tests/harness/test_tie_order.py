@@ -10,7 +10,7 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.messages.commands import Open
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.targets import targets_of
-from kernelswarm.hardware.harness.reference.tie_order import TieOrder
+from kernelswarm.hardware.harness.reference.tie_order import FIRST, LAST, REVERSED, TieOrder
 from kernelswarm.schemas import ProblemFormat, Verdict
 
 from .conftest import problem_from
@@ -54,11 +54,20 @@ def test_equal_numbers_are_met_and_taken_in_the_other_order(
     with TieOrder() as ties:
         values, places = choose(equal)
     assert ties.met
-    with TieOrder(reverse=True):
+    with TieOrder(order=REVERSED):
         same_values, other_places = choose(equal)
         there = choose(other)
     assert torch.equal(values, same_values) and not torch.equal(places, other_places)
     assert all(map(torch.equal, there, choose(other)))
+
+
+@pytest.mark.parametrize(("order", "places"), [(FIRST, [0, 1, 2]), (LAST, [7, 6, 5])])
+def test_equal_numbers_are_taken_by_their_places(order: str, places: list[int]) -> None:
+    equal = torch.zeros(3, 8)
+    with TieOrder(order=order):
+        for chosen in (equal.topk(3), equal.topk(3, largest=False), equal.sort(), equal.sort(descending=True)):
+            assert chosen.indices[:, :3].tolist() == [places] * 3
+            assert torch.equal(chosen.values, equal[:, : chosen.values.shape[1]])
 
 
 @pytest.mark.parametrize("choose", [lambda x: torch.argmax(x, -1), lambda x: x.max(-1), lambda x: x.sort(stable=True)])
@@ -104,6 +113,42 @@ async def test_a_router_may_choose_any_of_equal_experts(
     device: Device, tmp_path: Path, kernel: str, verdict: Verdict
 ) -> None:
     problem = problem_from(tmp_path, ROUTE)
+    report, _ = await device.compile(kernel, "cpp")
+    verified = await device.verify(problem, kernel, report)
+    assert verified.verdict is verdict, verified.evidence
+
+
+BALANCED = """
+import torch
+shapes = {"main": dict(tokens=128)}
+def inputs(generator, tokens):
+    return [torch.randn(tokens, 64, generator=generator), torch.randn(64, 8, generator=generator) / 8]
+def reference(x, gate):
+    scores = (x @ gate).softmax(-1)
+    weights, places = scores.topk(2, -1)
+    load = torch.nn.functional.one_hot(places, 8).float().sum(1).mean(0)
+    return weights / weights.sum(-1, keepdim=True), (scores.mean(0) * load).sum() * 8
+"""
+BALANCED_BY_FIRST = """
+import torch
+def kernel(x, gate):
+    scores = (x @ gate).softmax(-1)
+    ordered = scores.sort(dim=-1, descending=True, stable=True)
+    weights, places = ordered.values[:, :2], ordered.indices[:, :2]
+    load = torch.zeros(8).index_add(0, places.flatten(), torch.ones(places.numel())) / len(x)
+    return weights / weights.sum(-1, keepdim=True), (scores.mean(0) * load).sum() * 8
+"""
+UNBALANCED = BALANCED_BY_FIRST.replace("places.flatten()", "places.flatten().flip(0) * 0")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(
+    ("kernel", "verdict"), [(BALANCED_BY_FIRST, Verdict.correct), (UNBALANCED, Verdict.wrong_numbers)]
+)
+async def test_a_sum_over_choices_of_equal_experts_is_judged_by_all_orders(
+    device: Device, tmp_path: Path, kernel: str, verdict: Verdict
+) -> None:
+    problem = problem_from(tmp_path, BALANCED)
     report, _ = await device.compile(kernel, "cpp")
     verified = await device.verify(problem, kernel, report)
     assert verified.verdict is verdict, verified.evidence

@@ -19,7 +19,7 @@ from ..tensors.flat import to_main_memory
 from .effects import Called, called
 from .other_kernels import by_other_kernels, in_tf32
 from .problem import ReferenceProblem
-from .tie_order import TieOrder
+from .tie_order import ORDERS, TieOrder
 from .user_values import explained
 
 NEARLY_EQUAL = -32.0, 32.0
@@ -124,9 +124,10 @@ def targets_of(
         check_early(share / epsilon)
     others = by_other_kernels(reference, problem, inputs, earlier, native)
     reordered: list[list[Any]] = []
-    if ties.met:
-        with TieOrder(reverse=True):
-            reordered.append(precise_for(0.0))
+    exchanged: list[list[Any]] = []
+    for order in ORDERS if ties.met else ():
+        with TieOrder(order=order):
+            exchanged.append(precise_for(0.0))
     if ties.met_computed:
         for seed, way in itertools.product(range(2 if shake else 1), NEARLY_EQUAL):
             with TieOrder(move=way * epsilon, seed=seed):
@@ -149,6 +150,7 @@ def targets_of(
                 [outputs.pop(0) for outputs in reordered],
                 share / epsilon,
                 share if ties.met_step else 0.0,
+                exchanged=[outputs.pop(0) for outputs in exchanged],
             )
         )
         targets[-1].entry = parts[len(targets) - 1]

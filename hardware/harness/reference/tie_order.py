@@ -12,6 +12,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+REVERSED, FIRST, LAST = "reversed", "first", "last"
+ORDERS = (REVERSED, FIRST, LAST)
+"""Ways to take equal numbers: the operator's own from the other end, and by their places, the first or the last ones
+first, as reductions of other kernels do."""
+
 _aten = torch.ops.aten
 _UNDEFINED = frozenset({_aten.topk, _aten.sort, _aten.kthvalue, _aten.median, _aten.nanmedian, _aten.mode})
 """Those that return values and places along a dimension."""
@@ -32,14 +37,14 @@ _STEPS = frozenset(
 
 
 class TieOrder(TorchDispatchMode):  # type: ignore[misc]
-    """Notes whether such an operator met equal numbers; ``reverse``: has it take them in the other order.
+    """Notes whether such an operator met equal numbers; ``order``: has it take them in one of :data:`ORDERS`.
 
     ``move``: computed numbers are off by such a share at most, drawn from ``seed``; by the opposite with a minus.
     """
 
-    def __init__(self, *, reverse: bool = False, move: float = 0.0, seed: int = 0) -> None:
+    def __init__(self, *, order: str = "", move: float = 0.0, seed: int = 0) -> None:
         super().__init__()
-        self._reverse = reverse
+        self._order = order
         self._move, self._seed = move, seed
         self.met = False
         """Whether one met equal numbers so far."""
@@ -65,10 +70,25 @@ class TieOrder(TorchDispatchMode):  # type: ignore[misc]
         met = last > 0 and _has_equals(torch.sort(values, dim).values, dim)
         self.met = self.met or met
         self.met_computed = self.met_computed or is_computed
-        if not met or not self._reverse:
+        if not met or not self._order:
             return func(*args, **kwargs)
-        chosen, places = func(values.flip(dim), *args[1:], **kwargs)
+        if self._order == FIRST:
+            return _by_place(func, given, values, dim) or func(*args, **kwargs)
+        chosen, places = (self._order == LAST and _by_place(func, given, values.flip(dim), dim)) or func(
+            values.flip(dim), *args[1:], **kwargs
+        )
         return chosen, last - places
+
+
+def _by_place(func: Any, given: dict[str, Any], values: Any, dim: int) -> tuple[Any, Any] | None:
+    """What ``topk`` and ``sort`` give if equal numbers stay in their order; None for other operators."""
+    if func.overloadpacket is _aten.topk:
+        ordered = torch.sort(values, dim=dim, descending=given.get("largest", True), stable=True)
+        return ordered.values.narrow(dim, 0, given["k"]), ordered.indices.narrow(dim, 0, given["k"])
+    if func.overloadpacket is _aten.sort:
+        ordered = torch.sort(values, dim=dim, descending=given.get("descending", False), stable=True)
+        return ordered.values, ordered.indices
+    return None
 
 
 def is_step(func: Any, args: Any, kwargs: Any) -> bool:

@@ -82,6 +82,7 @@ class RightAnswer:
         epsilons: float = 1.0,
         step: float = 0.0,
         *,
+        exchanged: Sequence[Any] = (),
         is_kept: bool = True,
     ) -> None:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
@@ -89,10 +90,10 @@ class RightAnswer:
         ``shaken`` are like ``precise``, for inputs that are off by an epsilon at most, where the bound has to know what
         that does to the answer; large ones may be :class:`Measured`. ``other`` is like ``native``, by other kernels of
         torch, and ``permitted`` in a precision that torch's switches permit: the largest error of the three is the
-        reference's own. ``far`` are like ``shaken``, for inputs that are off by so many ``epsilons``, and ``reordered``
-        like ``precise`` where equal numbers are taken in other orders: by these it is known what jumps. ``step`` is the
-        share that ``far`` inputs are off by, where the reference has steps. ``is_kept``: a large one is kept in float32
-        where that is enough.
+        reference's own. ``far`` are like ``shaken``, for inputs that are off by so many ``epsilons``, ``exchanged``
+        like ``precise`` where equal numbers are taken in other orders, and ``reordered`` where nearly equal ones are:
+        by these it is known what jumps. ``step`` is the share that ``far`` inputs are off by, where the reference has
+        steps. ``is_kept``: a large one is kept in float32 where that is enough.
         """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
@@ -106,7 +107,7 @@ class RightAnswer:
             self.kind == "tensor" and (native.is_floating_point() or native.is_complex())
         )
         self.is_stable = self.floating or _is_same(precise, native)  # Whether float64 says the same beside it, too.
-        moved = [native, precise, other, *shaken, *far] if far or reordered else []
+        moved = [native, precise, other, *shaken, *far] if far or reordered or exchanged else []
         precise = precise if self.floating and _is_as_precise(precise, native) else None
         self.float64 = precise is not None or not self.floating
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
@@ -120,7 +121,7 @@ class RightAnswer:
         self._jumps: Jumps | None = None
         self._distances: dict[int, float] = {} if precise is None else {id(precise): 0.0}
         if moved:
-            self._find_jumps(moved, reordered, shaken, epsilons)
+            self._find_jumps(epsilons, moved, reordered, exchanged, shaken)
         self.reference_error = min(self._known_distance(native), UNMEASURABLE)
         if other is not None and self.fits(other):
             # A kernel of torch that is far off would say nothing.
@@ -171,12 +172,13 @@ class RightAnswer:
         self.reference_error, self.sensitivity = other.reference_error, other.sensitivity
         self.bound = other.bound
 
-    def _find_jumps(
-        self, moved: Sequence[Any], reordered: Sequence[Any], shaken: Sequence[Any], epsilons: float
-    ) -> None:
-        moved, reordered, shaken = (list(filter(self._is_alike, answers)) for answers in (moved, reordered, shaken))
+    def _find_jumps(self, epsilons: float, *answers: Sequence[Any]) -> None:
+        """``answers``: ``moved``, ``reordered``, ``exchanged`` and ``shaken``."""
+        moved, reordered, exchanged, shaken = (list(filter(self._is_alike, each)) for each in answers)
         moderate = moderate_error(self.dtype or "float32")
-        ties = self._off_by_more(reordered, moderate)
+        # Nothing but the order differs there: in float64, whatever differs is its doing.
+        ties = self._off_by_more(exchanged, EPSILON.get(self.dtype, EPSILON["float32"]))
+        ties |= self._off_by_more(reordered, moderate)
         self.hangs_on_ties = bool(ties.any())
         usual = max(map(self._known_distance, shaken), default=0.0) if self.floating else 0.0
         usual = max(usual, EPSILON.get(self.dtype, EPSILON["float32"]))
@@ -188,7 +190,7 @@ class RightAnswer:
         if bool(ties.any()):
             self._distances.clear()  # Those that jump count no more.
             weight = self._weights(self._oracle[ties]) if self.floating else None
-            others = (flat(_numbers_of(answer), False) for answer in (*moved, *reordered))
+            others = (flat(_numbers_of(answer), False) for answer in (*moved, *reordered, *exchanged))
             self._jumps = Jumps(ties, itertools.chain([self._oracle], others), weight)
 
     def _off_by_more(self, answers: Sequence[Any], limit: float) -> torch.Tensor:
