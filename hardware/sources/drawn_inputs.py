@@ -19,6 +19,9 @@ _COLUMNS = 64
 """Columns whose ranges are told apart, at most: each stands in the text."""
 _UNLIKELY = 1e-4
 """That numbers of one range have columns with ranges of their own."""
+_SORTED = 8
+"""Numbers of several rows that are all in order by chance in less than one of five hundred draws."""
+_LARGEST_MATRIX = 2048
 _EXTREMES = 4
 """Values beyond a quarter of their type's range, infinities among them, that are drawn as themselves."""
 
@@ -99,15 +102,41 @@ def _drawn(value: Any, sizes: str) -> str:
         parts = value.resolve_conj().to(torch.promote_types(value.dtype, torch.complex64))
         drawn = f"torch.complex({_floats(parts.real, shape, text)}, {_floats(parts.imag, shape, text)})"
         return f"{drawn}{'' if parts.dtype is value.dtype else f'.to({value.dtype})'}{laid_out}"
+    if not laid_out and not sizes and value.dtype.itemsize >= 4 and _is_positive_definite(value):
+        scale = float(value.diagonal(dim1=-2, dim2=-1).double().mean())
+        factor = f"torch.randn({text}, generator=generator, dtype={value.dtype})"
+        eye = f"torch.eye({shape[-1]}, dtype={value.dtype})"
+        return f"((half := {factor}) @ half.mT * {scale / shape[-1] / 2:.6g} + {eye} * {scale / 2:.6g}){laid_out}"
     if value.dtype.is_floating_point:
         drawn = _floats(value, shape, text)
         sort = f".float().sort().values.to({value.dtype})" if value.dtype.itemsize == 1 else ".sort().values"
         return f"{drawn}{sort if _ascends(value.double()) else ''}{laid_out}"
+    if not laid_out and _is_permutation(value) and not _ascends(value.long()):
+        return f"torch.randperm({text}[0], generator=generator).to({value.dtype})"
     return f"{_integers(value, text)}{laid_out}"
 
 
 def _ascends(numbers: Any) -> bool:
-    return numbers.ndim == 1 and numbers.numel() > 2 and bool((numbers[1:] >= numbers[:-1]).all())
+    """Whether numbers are sorted along the last dimension, so many that it is no chance."""
+    if not numbers.ndim or numbers.shape[-1] < 3 or (numbers.ndim > 1 and numbers.numel() < _SORTED):
+        return False
+    return bool((numbers[..., 1:] >= numbers[..., :-1]).all())
+
+
+def _is_permutation(numbers: Any) -> bool:
+    """Whether they are 0, 1, 2, … in some order, each once."""
+    count = numbers.numel()
+    return bool(numbers.ndim == 1 and count > 2 and numbers.long().sort().values.tolist() == list(range(count)))
+
+
+def _is_positive_definite(numbers: Any) -> bool:
+    """Whether the matrices are symmetric and positive definite, as those that a Cholesky factorization takes."""
+    import torch
+
+    size = numbers.shape[-1] if numbers.ndim > 1 else 0
+    if not 1 < size <= _LARGEST_MATRIX or numbers.shape[-2] != size or not torch.equal(numbers, numbers.mT):
+        return False
+    return not bool(torch.linalg.cholesky_ex(numbers.double()).info.any())
 
 
 def _integers(value: Any, shape: str) -> str:
@@ -120,7 +149,8 @@ def _integers(value: Any, shape: str) -> str:
     numbers = value if is_signed else value.view(torch.int64) ^ _LEAST if is_widest else value.long()
     low, high = (numbers.min().item(), numbers.max().item()) if value.numel() else (0, 1)
     dtype = value.dtype if is_signed else torch.int64
-    if not is_widest and (bounds := _column_bounds(numbers, low, high, shape)):
+    is_ordered = _ascends(numbers)
+    if not (is_widest or is_ordered) and (bounds := _column_bounds(numbers, low, high, shape)):
         lows, spans = bounds
         return (
             f"torch.randint(0, {_MOST}, {shape}, generator=generator).remainder({spans}).add({lows}).to({value.dtype})"
@@ -133,9 +163,9 @@ def _integers(value: Any, shape: str) -> str:
         drawn = f"torch.randint({least}, {min(high + 1, -_LEAST - 1)}, {shape}, generator=generator, dtype={dtype})"
         if marker is not None:
             drawn = f"torch.where(torch.rand({shape}, generator=generator) < {share:.4f}, {marker}, {drawn})"
-    if _ascends(numbers):
+    if is_ordered:
         drawn += ".sort().values"
-        if low == 0 and is_signed:
+        if low == 0 and is_signed and numbers.ndim == 1:
             # Where bags, sequences or rows begin: from the first element on, and to the end.
             begun = f"torch.nn.functional.pad({drawn}[1:-1], (1, 0))"
             drawn = f"torch.nn.functional.pad({begun}, (0, 1), value={high})"

@@ -17,12 +17,13 @@ from .call_arguments import by_place_and_name, flattened, is_structure, signatur
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
 from .dynamic_shapes import DynamicSize
 from .kept_settings import LARGEST_ARRAYS, bytes_of_arrays, kept, owned_by
-from .module_state import called, contents_of, is_held, parameters_of, restored, settings
+from .module_state import called, contents_of, emptied, is_held, parameters_of, restored, settings
 from .trace_failures import dropout_way_out, reason_of, refusing_values
 from .traced_positions import CHANGED, PositionsAsIndices
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
+_RETURN = "return tensors and numbers, or tuples, lists and dictionaries of these"
 _GRADIENTS = re.compile(r"torch\._C\._set_grad_enabled\((True|False)\)")
 
 HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
@@ -98,8 +99,8 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     for label, value in zip(names, values, strict=True):
         if value is not None and not (isinstance(value, torch.Tensor | bool | int | float) or is_structure(value)):
             raise ProblemError(
-                f"input {label!r} is a {type(value).__name__}: give tensors, numbers, None, and lists, tuples and "
-                "dictionaries of these, or write a problem file, which takes other objects as well (docs/problems.md)"
+                f"input {label!r} is a {type(value).__name__}: give tensors, numbers, None, and plain lists, tuples "
+                "and dictionaries of these, or write a problem file, which takes other objects too (docs/problems.md)"
             )
         if isinstance(value, torch.Tensor) and not value.numel():
             raise ProblemError(f"input {label!r} has no elements: give the tensors of a usual call")
@@ -122,9 +123,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             raise ProblemError(f"{_label(operator)} cannot be traced: {CHANGED}")
         positions.update(indexing.bounds(given))
         structures.append(tree_structure(result))
+        numbers = (torch.Tensor, bool, int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool, type(None))
+        if others := [leaf for leaf in tree_leaves(result) if not isinstance(leaf, numbers)]:
+            raise ProblemError(
+                f"{_label(operator)} cannot be traced: it returns a {type(others[0]).__name__}; {_RETURN}"
+            )
         after = tree_leaves((positional, named))
         refilled.append(len(after) != len(leaves) or any(map(is_not, after, leaves)))
-        return result
+        return _plain(result)
 
     def traced(inputs: Mapping[str, Any] = tensors) -> Any:
         # It runs the operator: what that writes must not show in the caller's tensors.
@@ -146,6 +152,12 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         raise ProblemError(f"{_label(operator)} cannot be traced: {reason_of(error, operator)}") from None
     finally:
         changed = restored(operator, before, contents)
+        filled = emptied(operator, parameters)
+    if filled:
+        raise ProblemError(
+            f"{_label(operator)} cannot be traced: a call makes its buffer {filled!r}, which is None before; call it "
+            "once before the search"
+        )
     if changed:
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
@@ -158,13 +170,13 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         )
     if way_out := dropout_way_out(operator, graph.graph):
         raise ProblemError(f"{_label(operator)} draws random numbers that no kernel can repeat: {way_out}")
-    if not _uses_inputs(graph.graph):
-        raise ProblemError(
-            f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
-            "without NumPy, lists and numbers of Python on the way"
-        )
     constants = {key: value for key, value in vars(graph).items() if key.startswith("_tensor_constant")}
     constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
+    if not _uses_inputs(graph.graph) or any(map(torch._C._functorch.is_functorch_wrapped_tensor, constants.values())):
+        raise ProblemError(
+            f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
+            "without NumPy, lists and numbers of Python on the way, and without transforms of torch.func (vmap, grad)"
+        )
     title = name or _label(operator)
     everything = {**tensors, **{identifier(key): value for key, value in parameters.items()}, **constants}
     if by_values := read_for_sizes(graph, list(tensors)):
@@ -202,6 +214,15 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     )
     parts = tuple(name for name, _ in module.named_modules()) if before else ()
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, parts, structures[0])
+
+
+def _plain(result: Any) -> Any:
+    """``result`` with tuples, lists and dictionaries for kinds of them: a graph's text would name the kind."""
+    if isinstance(result, tuple):
+        return tuple(map(_plain, result))
+    if isinstance(result, list):
+        return list(map(_plain, result))
+    return {key: _plain(value) for key, value in result.items()} if isinstance(result, dict) else result
 
 
 def _instead(operator: Any, attribute: str) -> str:

@@ -1,7 +1,7 @@
 """What a module keeps: parameters and buffers, settings, lists and tensors; and calls with others in their place."""
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -62,6 +62,15 @@ def restored(
                 continue
             changed = changed if is_held(then.get(key)) else key
     return changed
+
+
+def emptied(operator: Any, known: Collection[str]) -> str:
+    """Make buffers None again that are not ``known``; the name of one, or nothing."""
+    name = ""
+    for name in [key for key, _ in getattr(operator, "named_buffers", dict)() if key not in known]:
+        path, _, key = name.rpartition(".")
+        operator.get_submodule(path)._buffers[key] = None
+    return name
 
 
 def parameters_of(operator: Callable[..., Any]) -> dict[str, Any]:

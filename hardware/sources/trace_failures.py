@@ -39,6 +39,8 @@ def reason_of(error: BaseException, operator: Any) -> str:
     place = place_of(error, of_libraries=True) or _part_of(error, operator)
     if isinstance(error, _ValuesTaken):
         return f"{error} takes its tensors out of PyTorch{place}; use PyTorch's operators"
+    if "dynamo-optimized function" in str(error):
+        return f"it, or a part of it, is wrapped by torch.compile{place}; give the module that was wrapped"
     if "tracing tensor" in str(error):
         index = "index with `position.view(1)` where a position is a tensor without dimensions, " * ("[" in place)
         return (

@@ -156,3 +156,33 @@ def test_rows_that_are_all_the_same_are_drawn_as_others() -> None:
     positions = torch.arange(16).expand(8, 16).contiguous()
     drawn = redrawn({"positions": positions}, 1)["positions"]
     assert not torch.equal(drawn, positions) and set(drawn.unique().tolist()) <= set(range(16))
+
+
+@pytest.mark.parametrize(
+    "given", [torch.randn(4, 30), torch.randn(2, 3, 8).double(), torch.randint(0, 99, (5, 12)), torch.randn(1, 9)]
+)
+def test_rows_that_ascend_do_so_again(given: torch.Tensor) -> None:
+    drawn = redrawn({"edges": given.sort(-1).values}, 0)["edges"]
+    assert bool((drawn[..., 1:] >= drawn[..., :-1]).all()) and drawn.dtype == given.dtype
+    unordered = redrawn({"edges": given}, 0)["edges"]
+    assert not bool((unordered[..., 1:] >= unordered[..., :-1]).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_a_permutation_is_drawn_as_one(dtype: torch.dtype) -> None:
+    given = torch.tensor([3, 0, 4, 1, 2], dtype=dtype)
+    first, second = (redrawn({"order": given}, seed)["order"] for seed in (0, 1))
+    assert first.dtype == dtype and not torch.equal(first, second)
+    assert first.sort().values.tolist() == second.sort().values.tolist() == list(range(5))
+
+
+@pytest.mark.parametrize("shape", [(12, 12), (3, 5, 5)])
+def test_what_is_positive_definite_is_drawn_so(shape: tuple[int, ...]) -> None:
+    half = torch.randn(shape)
+    given = half @ half.mT + torch.eye(shape[-1])
+    drawn = redrawn({"covariance": given}, 0)["covariance"]
+    assert drawn.shape == given.shape and torch.equal(drawn, drawn.mT)
+    assert not bool(torch.linalg.cholesky_ex(drawn).info.any())
+    scale = float(given.diagonal(dim1=-2, dim2=-1).mean() / drawn.diagonal(dim1=-2, dim2=-1).mean())
+    assert 0.3 < scale < 3
+    assert "half" not in inputs_text({"x": given + torch.randn(shape)})

@@ -1,6 +1,7 @@
 """What cannot be traced is named with the line of the user's module, and with what helps."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -82,3 +83,60 @@ def test_dropout_within_other_modules_names_eval(name: str) -> None:
 def test_no_dropout_is_no_reason() -> None:
     for module in (nn.MultiheadAttention(8, 2), nn.LSTM(8, 8), Calling(lambda x: functional.dropout(x, 0.0))):
         problem_of(module, [X, X, X] if isinstance(module, nn.MultiheadAttention) else [X])
+
+
+class Mask(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", None, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.mask is None:
+            self.mask = torch.ones(x.shape[-1], x.shape[-1]).tril()
+        return x @ self.mask
+
+
+def test_a_buffer_that_the_first_call_makes_is_named_and_stays_none() -> None:
+    module = nn.Sequential(nn.Linear(8, 8), Mask())
+    with pytest.raises(ProblemError, match=r"makes its buffer '1.mask', which is None before; call it once before"):
+        problem_of(module, [X])
+    assert module[1].mask is None
+    module(X)
+    assert "matmul" in problem_of(module, [X]).problem.source
+
+
+@dataclass
+class Result:
+    values: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("operator", "message"),
+    [
+        (lambda x: Result(x.tanh()), "it returns a Result; return tensors and numbers, or tuples"),
+        (lambda x: torch.vmap(lambda row: (row * 2).tanh())(x), "without transforms of torch.func"),
+        (lambda x: torch.func.grad(lambda y: (y**3).sum())(x), "without transforms of torch.func"),
+        (
+            lambda x: torch._higher_order_ops.associative_scan(torch.add, x, 0, combine_mode="generic"),
+            "without transforms of torch.func",
+        ),
+        (torch.compile(nn.Linear(8, 8)), "is wrapped by torch.compile; give the module that was wrapped"),
+    ],
+)
+def test_what_is_no_graph_is_said(operator: Any, message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        problem_of(operator, [X])
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+def test_a_named_tuple_is_a_tuple_in_the_problem() -> None:
+    traced = problem_of(lambda x: Pair(x.tanh(), {"most": x.exp()}), [X])
+    reference: dict[str, Any] = {}
+    exec(traced.problem.source, reference)
+    first, second = reference["reference"](X)
+    assert torch.equal(first, X.tanh()) and torch.equal(second["most"], X.exp())
+    assert traced.structure.context is Pair
