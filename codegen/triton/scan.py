@@ -24,8 +24,9 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
     scope = TritonScope(needs, axes, {names[-1], "cols"})
     scope.count([kernel.value])
     value = scope.text(kernel.value)
-    t = TYPES[kernel.value.dtype]
     product_of, of_floats = kernel.kind == "product", is_float(kernel.value.dtype)
+    # A part of a row may overflow float32 where the row, small by then, does not.
+    t = "tl.float64" if product_of and of_floats else TYPES[kernel.value.dtype]
     neutral = ("1" if product_of else "0") + (".0" if of_floats else "")
     whole, running = "before + tl.sum(block, 0)", "before + tl.cumsum(block, 0)"
     if product_of:
@@ -45,7 +46,7 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
         *(f"    {line}" for line in [*scope.lines[OUTSIDE], *scope.lines[INSIDE]]),
         f"    block = tl.where(col_mask, tl.cast({value}, {t}), tl.full((), {neutral}, {t}))",
         f"    running = {running}",
-        f"    tl.store({out} + {offset}, running, mask=col_mask)",
+        f"    tl.store({out} + {offset}, tl.cast(running, {TYPES[kernel.value.dtype]}), mask=col_mask)",
         f"    before = {whole}",
     ]
     comment, warps = "cumprod" if product_of else "cumsum", settings.warps or 4
