@@ -12,7 +12,7 @@ from _shared import counted
 
 OPERATORS = "gpu_kernels_published_shapes.json"
 SEARCHES = "kernels_h200.json"
-RATES = "gpu_search.json"
+RATES, RATES_BESIDE = "gpu_search.json", "gpu_search_beside.json"
 LEVELS = {1: "kernelbench_level1.csv", 2: "kernelbench_level2.csv"}
 GOALS = {1: 60, 2: 70}
 """Of 100 problems, how many should be faster than eager."""
@@ -196,6 +196,22 @@ def searches(folder: Path) -> str:
         run_line(rates, RATES, "NVIDIA H200"),
         table(rate_header, [rate_row(name, rates["problems"][name]) for name in sorted(rates["problems"])]),
         "With three other busy GPUs on the host it was 30.0 a minute (commit 12f6e96).",
+        rates_beside(folder),
+    )
+
+
+def rates_beside(folder: Path) -> str:
+    """The last commit that was held against an older one, as a sentence."""
+    record = load_json(folder, RATES_BESIDE)
+    pairs = list(zip(record["runs"][::2], record["runs"][1::2], strict=True))
+    latest, older = pairs[-1][0]["commit"], pairs[-1][0]["beside"]
+    rates = [tuple(side["candidates_per_minute"] for side in pair) for pair in pairs if pair[0]["commit"] == latest]
+    shares = [ours / theirs for ours, theirs in rates]
+    what = f"`{RATES_BESIDE}`, {record['date']}, {record['problem']} in float32"
+    texts = " and ".join(f"{ours:.1f} beside {theirs:.1f}" for ours, theirs in rates)
+    return (
+        f"Commit {latest} beside {older}, at the same time on one H200 each, exchanged: {texts} a minute, "
+        f"{ratio(statistics.geometric_mean(shares))} ({what})."
     )
 
 
