@@ -70,7 +70,7 @@ async def test_a_sharer_makes_way_for_who_waits_and_for_nobody_else(tmp_path):
             assert sent == [signal.SIGSTOP]
             held.set()
 
-    async with asyncio.timeout(LIMIT_S), lease.shared() as share:
+    async with asyncio.timeout(LIMIT_S), lease.shared(makes_way=True) as share:
         await make_way(share, sent.append)
         assert not sent and share.waited_s == 0
         waiter = asyncio.create_task(time_something())
@@ -151,7 +151,7 @@ async def test_a_candidate_that_is_asked_stands_still_for_who_waits_and_that_is_
         return Done(), []
 
     worker = SimpleNamespace(ask=ask, send=sent.append, pid=0, output="")
-    async with asyncio.timeout(LIMIT_S), lease.shared() as share:
+    async with asyncio.timeout(LIMIT_S), lease.shared(makes_way=True) as share:
         untrusted = UntrustedCandidate(worker, seconds=0.5, share=share)
         answer = asyncio.create_task(untrusted.ask(Done(), Done))
         await running.wait()
