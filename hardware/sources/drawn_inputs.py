@@ -102,7 +102,7 @@ def _drawn(value: Any, sizes: str) -> str:
         parts = value.resolve_conj().to(torch.promote_types(value.dtype, torch.complex64))
         drawn = f"torch.complex({_floats(parts.real, shape, text)}, {_floats(parts.imag, shape, text)})"
         return f"{drawn}{'' if parts.dtype is value.dtype else f'.to({value.dtype})'}{laid_out}"
-    if not laid_out and not sizes and value.dtype.itemsize >= 4 and _is_positive_definite(value):
+    if value.dtype in (torch.float32, torch.float64) and not (laid_out or sizes) and _is_positive_definite(value):
         scale = float(value.diagonal(dim1=-2, dim2=-1).double().mean())
         factor = f"torch.randn({text}, generator=generator, dtype={value.dtype})"
         eye = f"torch.eye({shape[-1]}, dtype={value.dtype})"
@@ -124,9 +124,9 @@ def _ascends(numbers: Any) -> bool:
 
 
 def _is_permutation(numbers: Any) -> bool:
-    """Whether they are 0, 1, 2, … in some order, each once."""
+    """Whether they are 0, 1, 2, … in some order, each once, and so many that it is no chance."""
     count = numbers.numel()
-    return bool(numbers.ndim == 1 and count > 2 and numbers.long().sort().values.tolist() == list(range(count)))
+    return bool(numbers.ndim == 1 and count >= _SORTED and numbers.long().sort().values.tolist() == list(range(count)))
 
 
 def _is_positive_definite(numbers: Any) -> bool:
@@ -135,6 +135,8 @@ def _is_positive_definite(numbers: Any) -> bool:
 
     size = numbers.shape[-1] if numbers.ndim > 1 else 0
     if not 1 < size <= _LARGEST_MATRIX or numbers.shape[-2] != size or not torch.equal(numbers, numbers.mT):
+        return False
+    if torch.equal(numbers, numbers.diagonal(dim1=-2, dim2=-1).diag_embed()):
         return False
     return not bool(torch.linalg.cholesky_ex(numbers.double()).info.any())
 
@@ -150,11 +152,10 @@ def _integers(value: Any, shape: str) -> str:
     low, high = (numbers.min().item(), numbers.max().item()) if value.numel() else (0, 1)
     dtype = value.dtype if is_signed else torch.int64
     is_ordered = _ascends(numbers)
-    if not (is_widest or is_ordered) and (bounds := _column_bounds(numbers, low, high, shape)):
+    if not is_widest and (bounds := _column_bounds(numbers, low, high, shape)):
         lows, spans = bounds
-        return (
-            f"torch.randint(0, {_MOST}, {shape}, generator=generator).remainder({spans}).add({lows}).to({value.dtype})"
-        )
+        drawn = f"torch.randint(0, {_MOST}, {shape}, generator=generator).remainder({spans}).add({lows})"
+        return f"{drawn}{'.sort().values' * is_ordered}.to({value.dtype})"
     if low == high == -_LEAST - 1:
         drawn = f"torch.full({shape}, {high}, dtype={dtype})"
     else:

@@ -17,7 +17,16 @@ from .call_arguments import by_place_and_name, flattened, is_structure, signatur
 from .drawn_inputs import copied, identifier, inputs_text, read_for_sizes, redrawn
 from .dynamic_shapes import DynamicSize
 from .kept_settings import LARGEST_ARRAYS, bytes_of_arrays, kept, owned_by
-from .module_state import called, contents_of, emptied, is_held, parameters_of, restored, settings
+from .module_state import (
+    buffers_of,
+    called,
+    contents_of,
+    is_held,
+    parameters_of,
+    restored,
+    settings,
+    without_new_buffers,
+)
 from .trace_failures import dropout_way_out, reason_of, refusing_values
 from .traced_positions import CHANGED, PositionsAsIndices
 
@@ -142,7 +151,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     structures: list[Any] = []
     refilled: list[bool] = []
     positions: dict[str, int] = {}
-    before, contents = settings(operator), contents_of(operator)
+    before, contents, buffers = settings(operator), contents_of(operator), buffers_of(operator)
     try:
         graph = traced()
     except ProblemError:
@@ -152,11 +161,10 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         raise ProblemError(f"{_label(operator)} cannot be traced: {reason_of(error, operator)}") from None
     finally:
         changed = restored(operator, before, contents)
-        filled = emptied(operator, parameters)
-    if filled:
+        made = without_new_buffers(operator, buffers)
+    if made:
         raise ProblemError(
-            f"{_label(operator)} cannot be traced: a call makes its buffer {filled!r}, which is None before; call it "
-            "once before the search"
+            f"{_label(operator)} cannot be traced: a call makes its buffer {made!r}; call it once before the search"
         )
     if changed:
         raise ProblemError(
@@ -177,6 +185,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
             "without NumPy, lists and numbers of Python on the way, and without transforms of torch.func (vmap, grad)"
         )
+    for label, size in [*positions.items()]:
+        # What is indexed by a number made of it may have another size.
+        ends = [{**tensors, label: torch.full_like(tensors[label], end)} for end in (0, size - 1)]
+        if not all(_runs(graph, [copied(value) for value in (*end.values(), *parameters.values())]) for end in ends):
+            del positions[label]
     title = name or _label(operator)
     everything = {**tensors, **{identifier(key): value for key, value in parameters.items()}, **constants}
     if by_values := read_for_sizes(graph, list(tensors)):
@@ -214,6 +227,14 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     )
     parts = tuple(name for name, _ in module.named_modules()) if before else ()
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), kinds, parts, structures[0])
+
+
+def _runs(graph: Any, arguments: list[Any]) -> bool:
+    try:
+        graph(*arguments)
+    except Exception:  # noqa: BLE001 - whatever it raises, the numbers are none for it
+        return False
+    return True
 
 
 def _plain(result: Any) -> Any:

@@ -1,7 +1,7 @@
 """What a module keeps: parameters and buffers, settings, lists and tensors; and calls with others in their place."""
 
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -64,12 +64,21 @@ def restored(
     return changed
 
 
-def emptied(operator: Any, known: Collection[str]) -> str:
-    """Make buffers None again that are not ``known``; the name of one, or nothing."""
+def buffers_of(operator: Any) -> list[dict[str, Any]]:
+    """The buffers of a module and its parts, those that are None included."""
+    return [dict(part._buffers) for part in operator.modules()] if isinstance(operator, torch.nn.Module) else []
+
+
+def without_new_buffers(operator: Any, before: Sequence[dict[str, Any]]) -> str:
+    """Take away the buffers that a call made; the name of one, or nothing."""
     name = ""
-    for name in [key for key, _ in getattr(operator, "named_buffers", dict)() if key not in known]:
-        path, _, key = name.rpartition(".")
-        operator.get_submodule(path)._buffers[key] = None
+    for part, then in zip(operator.modules() if before else (), before, strict=True):
+        for key in [key for key, value in part._buffers.items() if value is not None and then.get(key) is None]:
+            name = key
+            if key in then:
+                part._buffers[key] = None
+            else:
+                delattr(part, key)
     return name
 
 

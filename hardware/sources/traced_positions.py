@@ -26,8 +26,8 @@ class PositionsAsIndices(TorchFunctionMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._read: dict[int, tuple[tuple[Any, int], ...]] = {}
-        """Tensors that must not be written to any more, with their versions, by the ``id`` of what was read."""
+        self._read: dict[int, _Read] = {}
+        """By the ``id`` of what was read."""
         self._sizes: list[tuple[Any, int]] = []
         """Positions, and the size of a dimension that each has indexed."""
 
@@ -42,23 +42,24 @@ class PositionsAsIndices(TorchFunctionMode):  # type: ignore[misc]
     @property
     def is_changed(self) -> bool:
         """Whether something was written to that PyTorch would have shown, or hidden, elsewhere."""
-        return any(tensor._version != version for pairs in self._read.values() for tensor, version in pairs)
+        return any(read.is_changed for read in self._read.values())
 
     def bounds(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        """The least size that inputs have indexed, by their names: they are drawn below it."""
+        """The least size that inputs have indexed, as far as their types go, by their names."""
         found: dict[str, int] = {}
         for position, size in self._sizes:
             for label, value in inputs.items():
                 if value is position:
-                    found[label] = min(size, found.get(label, size))
+                    found[label] = min(size, found.get(label, size), torch.iinfo(value.dtype).max)
         return found
 
     def _get(self, tensor: Any, index: Any) -> Any:
-        part, rest = selected(tensor, index, self._row)
+        # Tensors of inference mode count no writes.
+        part, rest = (tensor, index) if tensor.is_inference() else selected(tensor, index, self._row)
         if part is tensor:
             return tensor[index]
         read = part[rest] if rest else part
-        self._read[id(read)] = ((tensor, tensor._version), (part, part._version), (read, read._version))
+        self._read[id(read)] = _Read((tensor, part, read), index)
         return read
 
     def _row(self, tensor: Any, dim: int, position: Any) -> Any:
@@ -71,9 +72,8 @@ class PositionsAsIndices(TorchFunctionMode):  # type: ignore[misc]
         if len(places) > 1 or any(map(_is_advanced, items)) or not _is_traced(items[places[0]]):
             tensor[index] = value
             return
-        # What `tensor[position] += value` read is written back here.
-        self._read.pop(id(value), None)
         (place,) = places
+        read = self._read.get(id(value))
         spread = tensor.ndim - sum(item is not None and item is not Ellipsis for item in items)
         dims = [spread if item is Ellipsis else 0 if isinstance(item, int) else 1 for item in items[place + 1 :]]
         behind = sum(dims) if Ellipsis in items else sum(dims) + spread
@@ -83,6 +83,26 @@ class PositionsAsIndices(TorchFunctionMode):  # type: ignore[misc]
             value = value.unsqueeze(value.ndim - behind)
         items[place] = _one_element(items[place])
         tensor[tuple(items)] = value
+        if read is not None and read.tensors[0] is tensor and read.index is index:
+            # What `tensor[position] += value` had read is where it was again.
+            read.note()
+
+
+class _Read:
+    """What was read at a position: it, and what it was read from, must not be written to any more."""
+
+    def __init__(self, tensors: tuple[Any, ...], index: Any) -> None:
+        self.tensors, self.index = tensors, index
+        self.note()
+
+    def note(self) -> None:
+        """What was written by now is known."""
+        self._versions = [tensor._version for tensor in self.tensors]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether somebody wrote to one of them since."""
+        return any(tensor._version != version for tensor, version in zip(self.tensors, self._versions, strict=True))
 
 
 def _items(index: Any) -> tuple[Any, ...]:

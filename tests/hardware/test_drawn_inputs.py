@@ -170,10 +170,12 @@ def test_rows_that_ascend_do_so_again(given: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 def test_a_permutation_is_drawn_as_one(dtype: torch.dtype) -> None:
-    given = torch.tensor([3, 0, 4, 1, 2], dtype=dtype)
+    given = torch.tensor([3, 0, 4, 1, 2, 7, 6, 5], dtype=dtype)
     first, second = (redrawn({"order": given}, seed)["order"] for seed in (0, 1))
     assert first.dtype == dtype and not torch.equal(first, second)
-    assert first.sort().values.tolist() == second.sort().values.tolist() == list(range(5))
+    assert first.sort().values.tolist() == second.sort().values.tolist() == list(range(8))
+    labels = redrawn({"labels": given[torch.arange(3)] // 2}, 0)["labels"]
+    assert labels.max() < 3 and "randperm" not in inputs_text({"labels": torch.tensor([2, 0, 1])})
 
 
 @pytest.mark.parametrize("shape", [(12, 12), (3, 5, 5)])
@@ -186,3 +188,15 @@ def test_what_is_positive_definite_is_drawn_so(shape: tuple[int, ...]) -> None:
     scale = float(given.diagonal(dim1=-2, dim2=-1).mean() / drawn.diagonal(dim1=-2, dim2=-1).mean())
     assert 0.3 < scale < 3
     assert "half" not in inputs_text({"x": given + torch.randn(shape)})
+
+
+def test_columns_of_several_tables_keep_their_ranges_where_rows_ascend() -> None:
+    given = torch.stack([torch.arange(64) % count + low for count, low in ((5, 0), (50, 5), (500, 60))], 1)
+    drawn = redrawn({"indices": given}, 0)["indices"]
+    assert (drawn.amax(0) < torch.tensor([5, 55, 560])).all() and drawn.dtype is torch.int64
+
+
+@pytest.mark.parametrize("given", [torch.eye(4), torch.eye(4, dtype=torch.int64), torch.tensor([[2, 1], [1, 2]])])
+def test_whole_numbers_and_diagonals_are_no_covariances(given: torch.Tensor) -> None:
+    assert "half" not in inputs_text({"x": given})
+    redrawn({"x": given}, 0)

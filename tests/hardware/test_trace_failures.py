@@ -96,11 +96,24 @@ class Mask(nn.Module):
         return x @ self.mask
 
 
-def test_a_buffer_that_the_first_call_makes_is_named_and_stays_none() -> None:
-    module = nn.Sequential(nn.Linear(8, 8), Mask())
-    with pytest.raises(ProblemError, match=r"makes its buffer '1.mask', which is None before; call it once before"):
+class LateMask(Mask):
+    def __init__(self) -> None:
+        super().__init__()
+        del self.mask
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not hasattr(self, "mask"):
+            self.register_buffer("mask", torch.ones(x.shape[-1], x.shape[-1]).tril())
+        return x @ self.mask
+
+
+@pytest.mark.parametrize("kind", [Mask, LateMask])
+def test_a_buffer_that_the_first_call_makes_is_named_and_not_there_afterwards(kind: type[Mask]) -> None:
+    module = nn.Sequential(nn.Linear(8, 8), kind())
+    before = dict(module[1]._buffers)
+    with pytest.raises(ProblemError, match="makes its buffer 'mask'; call it once before the search"):
         problem_of(module, [X])
-    assert module[1].mask is None
+    assert module[1]._buffers == before
     module(X)
     assert "matmul" in problem_of(module, [X]).problem.source
 

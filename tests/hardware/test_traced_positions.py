@@ -77,6 +77,22 @@ def test_a_position_is_drawn_below_the_least_size_that_it_indexes() -> None:
     assert "torch.randint(0, 5, (), generator=generator, dtype=torch.int32)" in source
 
 
+@pytest.mark.parametrize(
+    ("function", "position", "drawn"),
+    [
+        (lambda x, p: x[p] * 2, torch.tensor(1, dtype=torch.int8), "randint(0, 127"),
+        (lambda x, p: x[p] + x[p + 1], torch.tensor(3), "randint(3, 4"),
+    ],
+)
+def test_a_position_is_drawn_where_it_can_be(function: Any, position: torch.Tensor, drawn: str) -> None:
+    assert drawn in trace(function, [torch.randn(1000, 3), position]).problem.source
+
+
+def test_without_counts_of_writes_a_position_is_refused() -> None:
+    with torch.inference_mode(), pytest.raises(ProblemError, match="makes Python numbers or conditions"):
+        trace(lambda x, p: x[p] * 2, [torch.randn(4, 3), torch.tensor(1)])
+
+
 def test_with_sizes_that_differ_a_position_stays_where_it_was() -> None:
     sizes = {"x": {0: torch.export.Dim("rows", min=4, max=16)}}
     traced = trace_calls(lambda x, position: x[position] * 2, [[torch.randn(8, 3), torch.tensor(2)]], (), sizes)
@@ -95,7 +111,28 @@ def written_through(x: Any, position: Any) -> Any:
     return x * 2
 
 
-@pytest.mark.parametrize("function", [written_after, written_through])
+def exchanged(x: Any, position: Any) -> Any:
+    x[position], x[0 * position] = x[0 * position], x[position]
+    return x * 2
+
+
+def written_elsewhere(x: Any, position: Any) -> Any:
+    row = x[position]
+    row += 1
+    x[0 * position] = row
+    return x * 2
+
+
+def written_back_and_read(x: Any, position: Any) -> Any:
+    row = x[position]
+    x[position] = row
+    x.mul_(3)
+    return row + 0
+
+
+@pytest.mark.parametrize(
+    "function", [written_after, written_through, exchanged, written_elsewhere, written_back_and_read]
+)
 def test_who_needs_a_view_at_a_position_is_refused(function: Any) -> None:
     with pytest.raises(ProblemError, match=r"reads a tensor at a position .* and writes to that tensor"):
         trace(function, [torch.randn(4, 3), torch.tensor(2)])

@@ -205,8 +205,7 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
     """What the reference changes: the last of ``outputs``, in this order."""
 
     aliased: bool = False
-    """Whether outputs lie in the module's tensors, or in inputs of a call that changes something: they hold until the
-    next call only."""
+    """Whether outputs lie in the state: they hold until the next call only."""
 
     passes_on: bool = False
     """Whether outputs lie in inputs of a call that changes nothing: they hold while these do."""

@@ -34,7 +34,7 @@ class Called:
     state: list[Any]
     """What it left of these."""
     aliased: bool
-    """Whether outputs lie in the module's tensors, or in inputs of a call that changes something."""
+    """Whether outputs lie in the state, or in inputs that it writes."""
     passes_on: bool
     """Whether outputs lie in inputs of a call that changes nothing."""
 
@@ -78,9 +78,9 @@ def called(
         also = ", and all it leaves are statistics of its norms" if entries else ""
         raise Refused(f"{problem.name}.py: the reference returns nothing{also}; return a tensor or a tuple of tensors")
     state = after_call(entries, taken, reference.module)
-    in_inputs = lie_in(outputs, taken)
-    aliased = (bool(entries) and in_inputs) or lie_in(outputs, _module_values(reference))
-    return Called(cloned(outputs) if entries else outputs, entries, state, aliased, in_inputs and not entries)
+    aliased = bool(entries) and lie_in(outputs, [taken, _module_values(reference)])
+    passes_on = not entries and lie_in(outputs, taken)
+    return Called(cloned(outputs) if entries else outputs, entries, state, aliased, passes_on)
 
 
 def _place(reference: ReferenceProblem, shape: str, inputs: list[Any]) -> str:
