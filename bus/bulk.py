@@ -17,6 +17,8 @@ from .subjects import ANY, STREAM, durable_name, role_filters
 _UNACKED = 20_000
 _FORGET_SECONDS = 30 * 86400.0
 _MAX_BYTES = 16 * 1024 * 1024
+_AT_ONCE = 500
+"""Messages that are taken before others on the event loop have a turn: 4,000 that had arrived took 70 ms."""
 
 
 class BulkConsumer:
@@ -70,6 +72,8 @@ class BulkConsumer:
                 while len(messages) < limit and size < _MAX_BYTES:
                     messages.append(await self._next(limit))
                     size += len(messages[-1][1])
+                    if not len(messages) % _AT_ONCE:
+                        await asyncio.sleep(0)
         return messages
 
     async def ack(self) -> None:

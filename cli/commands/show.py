@@ -132,7 +132,7 @@ async def _finished(home: Path, nats: str, session: str, node: str) -> str:
     async with asked_log(home, nats) as bus:
         recorded = await recorded_session(home, session, bus, to_end=False)
         graph = await asyncio.to_thread(recorded.graph)
-    return finished_file(graph, node or _best(graph))
+    return await asyncio.to_thread(finished_file, graph, node or _best(graph))
 
 
 def _best(graph: SearchGraph) -> str:
