@@ -46,12 +46,12 @@ class PositionsAsIndices(TorchFunctionMode):  # type: ignore[misc]
 
     def bounds(self, inputs: Mapping[str, Any]) -> dict[str, int]:
         """The least size that inputs have indexed, as far as their types go, by their names."""
-        found: dict[str, int] = {}
+        least: dict[str, int] = {}
         for position, size in self._sizes:
             for label, value in inputs.items():
                 if value is position:
-                    found[label] = min(size, found.get(label, size), torch.iinfo(value.dtype).max)
-        return found
+                    least[label] = min(size, least.get(label, size), torch.iinfo(value.dtype).max)
+        return least
 
     def _get(self, tensor: Any, index: Any) -> Any:
         # Tensors of inference mode count no writes.

@@ -192,39 +192,6 @@ async def test_a_lease_that_goes_from_one_holder_here_to_the_next_is_no_other_se
     assert not sentences
 
 
-async def test_nobody_makes_way_beside_what_cannot_stand_still(tmp_path):
-    lease = Lease(POOL, tmp_path)
-    async with lease.shared(makes_way=True) as share:
-        async with lease.shared():
-            task, entered, leave = ask(lease.exclusive())
-            assert await waits(task) and not lease.is_wanted()
-            await share.make_way()
-            assert share.is_held and share.waited_s == 0.0
-        assert lease.is_wanted()
-        way = asyncio.create_task(share.make_way())
-        await entered.wait()
-        assert not share.is_held
-        leave.set()
-        await way
-        assert share.is_held and share.waited_s > 0
-        await task
-
-
-async def test_who_made_way_stays_where_something_began_meanwhile_that_cannot_stand_still(tmp_path):
-    lease = Lease(POOL, tmp_path)
-    async with lease.shared(makes_way=True) as share:
-        task, entered, leave = ask(lease.exclusive())
-        assert await waits(task)
-        way = asyncio.create_task(share.make_way(drain_s=0.05))
-        await asyncio.sleep(0)
-        with lease.steady():
-            await way
-            assert share.is_held and not entered.is_set()
-    await entered.wait()
-    leave.set()
-    await task
-
-
 async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path, holder):
     lease = Lease(POOL, tmp_path)
     first, first_in, first_leave = ask(lease.shared())

@@ -12,6 +12,7 @@ from waiting import LIMIT_S, eventually
 
 from kernelswarm.hardware.harness.judgement import Judged
 from kernelswarm.hardware.harness.untrusted import UntrustedCandidate
+from kernelswarm.hardware.machine.file_locks import is_locked
 from kernelswarm.hardware.machine.lease import DRAIN_SECONDS, Lease
 from kernelswarm.hardware.machine.slices import in_slices, make_way
 from kernelswarm.hardware.processes.messages import Done
@@ -83,6 +84,43 @@ async def test_a_sharer_makes_way_for_who_waits_and_for_nobody_else(tmp_path):
         assert await eventually(lambda: asyncio.to_thread(lease.is_wanted), True)
         assert not second.done(), "it shares the machine again"
         second.cancel()
+
+
+async def waiter(lease: Lease, entered: asyncio.Event, leave: asyncio.Event) -> None:
+    async with lease.exclusive():
+        entered.set()
+        await leave.wait()
+
+
+async def test_nobody_makes_way_beside_what_cannot_stand_still(tmp_path):
+    lease, entered, leave = Lease(POOL, tmp_path), asyncio.Event(), asyncio.Event()
+    async with asyncio.timeout(LIMIT_S), lease.shared(makes_way=True) as share:
+        with lease.steady():
+            task = asyncio.create_task(waiter(lease, entered, leave))
+            assert await eventually(lambda: asyncio.to_thread(is_locked, lease._turnstile), True)
+            await share.make_way()
+            assert share.is_held and share.waited_s == 0 and not entered.is_set()
+        way = asyncio.create_task(share.make_way())
+        await entered.wait()
+        assert not share.is_held
+        leave.set()
+        await way
+        assert share.is_held and share.waited_s > 0
+        await task
+
+
+async def test_who_makes_way_stays_where_something_began_meanwhile_that_cannot_stand_still(tmp_path):
+    lease, entered, leave = Lease(POOL, tmp_path), asyncio.Event(), asyncio.Event()
+    async with asyncio.timeout(LIMIT_S), lease.shared(makes_way=True) as share:
+        task = asyncio.create_task(waiter(lease, entered, leave))
+        assert await eventually(lambda: asyncio.to_thread(lease.is_wanted), True)
+        way = asyncio.create_task(share.make_way(drain_s=0.05))
+        await asyncio.sleep(0)
+        with lease.steady():
+            await way
+            assert share.is_held and not entered.is_set()
+    leave.set()
+    await task
 
 
 async def test_it_gets_on_where_somebody_always_waits(tmp_path):
