@@ -33,6 +33,8 @@ from .traced_positions import CHANGED, PositionsAsIndices
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
 _RETURN = "return tensors and numbers, or tuples, lists and dictionaries of these"
+_CONSTANT = re.compile(r"_(tensor|param)_constant\d+")
+"""What a graph holds beside its arguments: tensors, and weights of modules that a function closes over."""
 _GRADIENTS = re.compile(r"torch\._C\._set_grad_enabled\((True|False)\)")
 
 HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
@@ -178,8 +180,9 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         )
     if way_out := dropout_way_out(operator, graph.graph):
         raise ProblemError(f"{_label(operator)} draws random numbers that no kernel can repeat: {way_out}")
-    constants = {key: value for key, value in vars(graph).items() if key.startswith("_tensor_constant")}
-    constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
+    weights = {key: value.detach() for key, value in graph.named_parameters()}
+    held = {**vars(graph), **dict(graph.named_buffers()), **weights}
+    constants = {key: value for key, value in held.items() if _CONSTANT.fullmatch(key)}
     if not _uses_inputs(graph.graph) or any(map(torch._C._functorch.is_functorch_wrapped_tensor, constants.values())):
         raise ProblemError(
             f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
@@ -348,7 +351,7 @@ def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:
     traced = [name.strip() for name in match.group(1).split(",") if name.strip()]
     names = [identifier(label) for label in tensors]
     unpack = [f"    {inner} = {outer}" for inner, outer in zip(traced, names, strict=False) if inner != outer]
-    body = match.group(2).replace("self._tensor_constant", "_tensor_constant")
+    body = re.sub(r"self\.(_(?:tensor|param)_constant)", r"\1", match.group(2))
     body = _without_gradients(re.sub(r";  (\w+ = )+None", "", body).rstrip())
     return f"\n\ndef reference({', '.join(names)}):\n" + "\n".join([*unpack, body]) + "\n"
 

@@ -153,3 +153,13 @@ def test_a_named_tuple_is_a_tuple_in_the_problem() -> None:
     first, second = reference["reference"](X)
     assert torch.equal(first, X.tanh()) and torch.equal(second["most"], X.exp())
     assert traced.structure.context is Pair
+
+
+def test_weights_of_a_module_that_a_function_closes_over_are_constants() -> None:
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    traced = problem_of(lambda x: attention(x, x, x, need_weights=False)[0], [X[None]])
+    reference: dict[str, Any] = {}
+    exec(traced.problem.source, reference)
+    torch.testing.assert_close(
+        reference["reference"](X[None], *traced.parameters), attention(X[None], X[None], X[None])[0]
+    )
